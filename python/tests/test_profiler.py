@@ -39,7 +39,7 @@ def test_kernel_profile(capsys: Any) -> None:
     found = ti.profiler.query_kernel_profiler_info(twice.__name__)
     assert found.counter == 3
     assert 0 < found.min <= found.avg <= found.max < 10_000
-    assert ti.profiler.query_kernel_profiler_info("nobody").counter == 0
+    assert ti.profiler.query_kernel_profiler_info("no_such_kernel").counter == 0
     total = ti.profiler.get_kernel_profiler_total_time()
     assert 1e-3 * found.avg * 3 < total < 10
     ti.profiler.print_kernel_profiler_info()

@@ -9,18 +9,18 @@ use wuji_ir::random::mix;
 use wuji_ir::types::{Imm, Scalar};
 use wuji_runtime::{Device, DeviceOptions, Instance, Tier};
 
-/// Everything that a launch leaves.
+/// The results of a launch.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Left {
     pub fields: Vec<(Field, Vec<Imm>)>,
     pub arrays: Vec<(Array, Vec<Imm>)>,
     pub result: Option<Vec<Imm>>,
     pub printed: Vec<String>,
-    /// Kinds and values of the reports; sorted, each once.
+    /// Kinds and values of the reports, sorted and without duplicates.
     pub reports: Vec<(&'static str, Vec<String>)>,
 }
 
-/// What a launch starts from: everything follows from one number.
+/// The inputs of a launch, derived from one number.
 #[derive(Copy, Clone, Debug)]
 pub struct Start {
     pub seed: u64,
@@ -28,7 +28,7 @@ pub struct Start {
 }
 
 impl Start {
-    /// Small numbers of which sums and products are exact in any order, so that orders compare.
+    /// Small numbers whose sums and products are exact in any order, so that results can be compared.
     fn value(&self, ty: Scalar, what: u64, k: u64) -> Imm {
         let bits = mix(mix(mix(self.seed).wrapping_add(what)).wrapping_add(k));
         match ty {
@@ -148,7 +148,7 @@ fn left(outcome: Outcome, fields: Vec<(Field, Vec<Imm>)>, arrays: Vec<(Array, Ve
         .map(|r| (kind(&r.kind), r.values.iter().map(Imm::to_string).collect()))
         .collect();
     reports.sort();
-    // A pass may merge equal accesses: one report then stands for several.
+    // A pass may merge equal accesses: one report then represents several.
     reports.dedup();
     Left {
         fields,
@@ -159,7 +159,7 @@ fn left(outcome: Outcome, fields: Vec<(Field, Vec<Imm>)>, arrays: Vec<(Array, Ve
     }
 }
 
-/// Lays an array out with gaps and, along its last axis, backwards, with the same elements.
+/// A layout with gaps and a reversed last axis, with the same elements.
 fn spread(
     machine: &mut Machine<'_>,
     a: Array,
@@ -207,7 +207,7 @@ fn kind(kind: &SiteKind) -> &'static str {
     }
 }
 
-/// Compares a module with itself after every pass, from several inputs. A module that does not depend on the order of
+/// Compares a module with itself after every pass, for several inputs. A module that does not depend on the order of
 /// its iterations also runs shuffled, and as machine code.
 pub fn check(m: &Module, seeds: u64, any_order: bool) -> Result<(), String> {
     let inputs = inputs(m, seeds, any_order)?;
@@ -237,7 +237,7 @@ pub fn check(m: &Module, seeds: u64, any_order: bool) -> Result<(), String> {
     Ok(())
 }
 
-/// So many inputs are enough where there are many options.
+/// The number of inputs if there are many options.
 const FEW_INPUTS: usize = 2;
 
 fn options() -> Options {
@@ -259,14 +259,14 @@ fn optimizations() -> Vec<&'static str> {
     optional.map(|p| p.name).collect()
 }
 
-/// Where a launch starts from, in order and shuffled, and what it leaves.
+/// The inputs of a launch, in serial and shuffled order, and its results.
 struct Input {
     serial: Start,
     shuffled: Start,
     left: Left,
 }
 
-/// What the module as it is written does from each start.
+/// The results of the original module for each input.
 fn inputs(m: &Module, seeds: u64, any_order: bool) -> Result<Vec<Input>, String> {
     let input = |seed| {
         let start = |order| Start { seed, order };
@@ -313,7 +313,7 @@ fn check_passes(m: &Module, options: &Options, inputs: &[Input]) -> Result<(), S
     Ok(())
 }
 
-/// Launches what the whole pipeline and LLVM make of the module.
+/// Launches the result of the whole pipeline and LLVM.
 fn check_machine_code(
     m: &Module,
     options: &Options,
@@ -327,7 +327,7 @@ fn check_machine_code(
         cache: wuji_runtime::cache::Choice::Off,
         threads: Some(threads),
         tier,
-        // Trees are as large as they like: little of them is touched.
+        // Unlimited: trees reserve much more than they use.
         memory_limit: Some(1 << 46),
         ..DeviceOptions::default()
     })
@@ -343,8 +343,8 @@ fn check_machine_code(
     Ok(())
 }
 
-/// A launch keeps the first reports of each place only. When those are among the expected ones, they
-/// count as all.
+/// A launch only keeps the first reports of each site. If those are among the expected ones, the reports count as
+/// equal.
 fn some_reports(expected: &Left, found: &mut Left) {
     let right = found.reports.iter().all(|r| expected.reports.contains(r));
     if right && found.reports.len() >= FEW_REPORTS.min(expected.reports.len()) {
@@ -352,7 +352,7 @@ fn some_reports(expected: &Left, found: &mut Left) {
     }
 }
 
-/// A launch keeps at least so many.
+/// A launch keeps at least this many.
 const FEW_REPORTS: usize = 16;
 
 fn same(expected: &Left, found: &Left, stage: &str, m: &Module) -> Result<(), String> {
@@ -364,7 +364,7 @@ fn same(expected: &Left, found: &Left, stage: &str, m: &Module) -> Result<(), St
     ))
 }
 
-/// Equal but for the bits of NaNs.
+/// Equal except for the bits of NaNs.
 fn same_values(a: &Left, b: &Left) -> bool {
     let plain = |left: &Left| {
         let mut left = left.clone();

@@ -49,7 +49,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// The files that fail, with why, in order.
+/// The failing files with their errors, in order.
 fn check_all(files: &[PathBuf]) -> Vec<(PathBuf, String)> {
     let bless = std::env::var_os("WUJI_BLESS").is_some_and(|v| v == "1");
     let next = AtomicUsize::new(0);

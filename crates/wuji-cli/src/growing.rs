@@ -13,7 +13,7 @@ use wuji_llvm::{Effort, Jit};
 /// Instructions of the kernels before lowering.
 pub(crate) const SIZES: [usize; 5] = [100, 300, 1_000, 5_000, 20_000];
 
-/// Generates a kernel of about so many instructions.
+/// Generates a kernel of about this many instructions.
 pub(crate) type Shape = fn(usize) -> String;
 
 /// The dimensions in which kernels grow.

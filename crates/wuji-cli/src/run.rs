@@ -214,7 +214,7 @@ impl Run {
             return Ok(false);
         }
         subject.finish()?;
-        write!(out, "{}", script::tell(subject, self.full)?)?;
+        write!(out, "{}", script::print_outputs(subject, self.full)?)?;
         out.flush()?;
         let expected = planned.line.as_ref().filter(|_| self.launches == 1);
         let reports_are_expected = expected.is_some_and(|line| {

@@ -24,8 +24,8 @@ const ATOMICS: &[(&str, &str)] = &[
 
 const QUERIES: &[(&str, &str)] = &[("shape", "Shape"), ("offset", "Offset"), ("len", "Len")];
 
-/// Methods about the cells of fields and nodes: their names in the static data, and what the helper that
-/// stands for them takes besides the field and the index.
+/// Methods on the cells of fields and nodes: their names in the static data, and the arguments of their helper after
+/// the field and the index.
 const CELLS: &[(&str, &str)] = &[
     ("is_active", "IsActive"),
     ("activate", "Activate"),
@@ -88,7 +88,7 @@ impl Walker {
         let close = c.paren_token.span.join();
         let recorder = own("__recorder", first);
         let args = parens(quote!(#(#shadows),*), close);
-        // What takes data is a `#[func]`, and can be called again when the call is recorded.
+        // A callee that takes data is a `#[func]`, and can be called again when the call is recorded.
         if c.args.iter().any(|a| self.data(a).is_some()) {
             let (slot, number) = self.callee(
                 func,
@@ -100,8 +100,8 @@ impl Walker {
                 ast: node(e.span(), quote!(Call(#number, &[#(#asts),*]))),
             });
         }
-        // Others do not implement `Fn`, so they are called through a closure that does. It captures a function item,
-        // which has no size, and so has none itself.
+        // Other functions do not implement `Fn`, so they are called through a closure that does. It captures a
+        // function item, which is zero-sized, and so it is zero-sized itself.
         let count = c.args.len();
         let closure_slot = self.slot(first);
         let (slot, number) = self.callee(func, |slot| {
@@ -183,7 +183,7 @@ impl Walker {
         let inner_args = parens(quote!(#(#rest),*), close);
         let closure =
             quote_spanned!(span=> |#(#params),*| #receiver #dot #method #turbofish #inner_args);
-        // Found where there is nothing beside the method, because it takes one more reference.
+        // This trait method is selected if the type has no companion, because it takes one more reference.
         let companion = companion_name(&m.method);
         let asked = quote_spanned! {span=>
             |#receiver| {
@@ -335,7 +335,7 @@ impl Walker {
     }
 }
 
-/// A name for a parameter of a closure. A plain variable keeps its own, which rustc may mention.
+/// The name of a closure parameter. A plain variable keeps its name, which rustc may mention.
 fn param_name(k: usize, user: &Expr) -> Ident {
     let (first, _) = ends(user);
     Ident::new(&format!("__arg{k}"), first)

@@ -11,15 +11,15 @@ use syn::{
     spanned::Spanned,
 };
 
-/// What a `for` runs over.
+/// The domain of a `for`.
 struct Domain {
     shadow: TokenStream,
     ast: TokenStream,
-    /// Points with coordinates, or numbers.
+    /// Whether it has points with coordinates, or numbers.
     points: bool,
 }
 
-/// How a loop was asked to run.
+/// A hint of a loop.
 #[derive(Copy, Clone, PartialEq, Eq)]
 enum Hint {
     None,
@@ -28,11 +28,11 @@ enum Hint {
     BlockSize(u32),
 }
 
-/// A domain and the hints around it.
+/// A domain with its hints.
 struct Hinted {
     domain: Domain,
     hint: Hint,
-    /// Several iterations per instruction, or never.
+    /// Vectorize, or never.
     simd: Option<bool>,
     /// Variables of cached fields.
     cached: Vec<u32>,
@@ -135,7 +135,7 @@ impl Walker {
         })
     }
 
-    /// What the cases of a pattern are; gives the pattern for rustc.
+    /// Collects the cases of a pattern; returns the pattern for rustc.
     fn choices(&mut self, pat: &Pat, out: &mut Vec<TokenStream>) -> Result<TokenStream> {
         match pat {
             Pat::Or(o) => {
@@ -159,7 +159,7 @@ impl Walker {
                 let value = self.pattern_value(&Expr::Path(p.clone()))?;
                 out.push(quote!(Choice::Value(#value)));
             }
-            // rustc tells constants from new names by what is in scope; here the spelling decides.
+            // rustc distinguishes constants from new names by scope; here the spelling decides.
             Pat::Ident(i) if i.by_ref.is_none() && i.subpat.is_none() => {
                 let name = i.ident.to_string();
                 if name.chars().all(|c| !c.is_lowercase()) {
@@ -191,7 +191,7 @@ impl Walker {
         Ok(quote!(#pat))
     }
 
-    /// A literal or constant of a pattern. Its type is that of the value it is compared with.
+    /// A literal or constant of a pattern. Its type is that of the scrutinee.
     fn pattern_value(&mut self, e: &Expr) -> Result<TokenStream> {
         let same = u32::MAX;
         match e {
@@ -265,7 +265,7 @@ impl Walker {
     }
 
     pub(crate) fn break_expr(&mut self, b: &ExprBreak) -> Result<Code> {
-        // Without a target rustc has an error of its own to report.
+        // Without a target, rustc reports the error.
         let number = match self.target(&b.label) {
             Some(l) if l.kind == LoopKind::Parallel => {
                 return unsupported(
@@ -476,7 +476,7 @@ impl Walker {
     fn domain(&mut self, e: &Expr) -> Result<Domain> {
         if let Some(var) = self.data(e) {
             let number = var as u32;
-            // An exclusive reference is looked at, not moved into the loop.
+            // An exclusive reference is borrowed, not moved into the loop.
             let shadow = match self.vars[var].kind {
                 VarKind::Data { exclusive: true } => quote!(&#e),
                 _ => quote!(#e),
@@ -533,7 +533,7 @@ impl Walker {
         })
     }
 
-    /// A range with what is called on it; gives the shadow and an `ast::Range`.
+    /// A range with its adapters; returns the shadow and an `ast::Range`.
     fn range(
         &mut self,
         e: &Expr,
@@ -554,7 +554,7 @@ impl Walker {
                 let (la, ha) = (low.ast, high.ast);
                 let inclusive = matches!(r.limits, RangeLimits::Closed(_));
                 let at = at(r.span());
-                // The innermost call came first.
+                // The innermost call comes first.
                 adapters.reverse();
                 Ok((
                     quote!(#ls #limits #hs),

@@ -35,7 +35,7 @@ fn derive(input: &DeriveInput) -> Result<TokenStream> {
     let (impl_generics, type_generics, where_clause) = generics.split_for_impl();
     let members: Vec<&Member> = fields.iter().map(|f| &f.0).collect();
     let names = members.iter().map(|m| member(m));
-    // The first use of a type names it, so that a bad one is reported there, once.
+    // The first use of a type names it, so that an invalid one is reported there, once.
     let aligns = fields.iter().map(|(_, ty)| {
         quote_spanned!(ty.span()=> let align = ::wuji::element::larger(align, <#ty as #element>::ALIGN);)
     });

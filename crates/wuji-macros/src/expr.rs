@@ -11,7 +11,7 @@ use syn::{
     spanned::Spanned,
 };
 
-/// The name of an operator in the static data; assignments have that of their operator.
+/// The name of an operator in the static data; assignments use that of their operator.
 pub(crate) fn binary_op(op: &BinOp) -> Ident {
     let name = match op {
         BinOp::Add(_) | BinOp::AddAssign(_) => "Add",
@@ -170,7 +170,7 @@ impl Walker {
             }
             Expr::Repeat(r) => {
                 let value = self.expr(&r.expr)?;
-                // The length is a constant, and stays as it is for rustc.
+                // The length is a constant, and unchanged for rustc.
                 let len = self.length(&r.len)?;
                 let (shadow, semi, n) = (value.shadow, &r.semi_token, &r.len);
                 let value = value.ast;
@@ -243,7 +243,7 @@ impl Walker {
         })
     }
 
-    /// A number or truth value, with its sign: `-128` is one literal, or it would not fit.
+    /// A number or boolean with its sign: `-128` must be one literal, because `128` would not fit.
     fn literal(&mut self, l: &ExprLit, minus: Option<&syn::Token![-]>) -> Result<Code> {
         let span = l.span();
         let user = quote!(#minus #l);
@@ -380,7 +380,7 @@ impl Walker {
         })
     }
 
-    /// A block that is no loop body and has no label.
+    /// A block that is not a loop body and has no label.
     pub(crate) fn block(&mut self, b: &Block, top: bool) -> Result<Code> {
         let (shadow, fields) = self.statements(b, top)?;
         Ok(Code {
@@ -518,7 +518,7 @@ pub(crate) fn ends_in(e: &Expr, name: &str) -> bool {
     }
 }
 
-/// Text of a piece of code, for messages.
+/// The text of a piece of code, for messages.
 pub(crate) fn source(code: &impl ToTokens) -> String {
     let span = code.span();
     span.source_text()

@@ -1,4 +1,4 @@
-//! What a kernel or a function expands to.
+//! The expansion of kernels and functions.
 
 use crate::scope::{VarKind, Walker, unsupported};
 use crate::span::{at, ends, own, parens};
@@ -13,7 +13,7 @@ pub(crate) fn expand(attribute: TokenStream, item: TokenStream, kernel: bool) ->
     let f: ItemFn = match syn::parse2(item.clone()) {
         Ok(f) => f,
         Err(_) if !kernel && attribute.is_empty() && declares(&item) => return declaration(item),
-        // The item as it was, so that editors and later macros still see it.
+        // The original item, so that editors and later macros still see it.
         Err(e) => {
             let error = e.to_compile_error();
             return quote!(#error #item);
@@ -45,10 +45,12 @@ fn declaration(item: TokenStream) -> TokenStream {
     }
 }
 
-/// Gives the signature what tells a `#[func]` from other functions; the names of its data.
+/// Marks the signature, so that a `#[func]` can be distinguished from other functions; returns the names of its data
+/// parameters.
 ///
-/// Data says it. Without data it is the ABI, the one part of a function's type that its callers need not care about:
-/// functions with another ABI than Rust's do not implement `Fn`, and `lang::record::Plain` sees that.
+/// Data parameters are a mark by themselves. Without them the mark is the ABI, the one part of a function's type that
+/// callers need not care about: functions with another ABI than Rust's do not implement `Fn`, and
+/// `lang::record::Plain` detects that.
 fn mark(sig: &mut Signature) -> Vec<Ident> {
     let data = take_data(sig);
     if data.is_empty() {
@@ -57,8 +59,8 @@ fn mark(sig: &mut Signature) -> Vec<Ident> {
     data
 }
 
-/// What stands beside a `#[func]` that is a method. The type of a method cannot be asked for, but whether there is this
-/// one beside it can.
+/// The companion of a `#[func]` that is a method. The type of a method cannot be named, but the existence of its
+/// companion can be tested.
 fn companion(vis: &Visibility, sig: &Signature) -> Option<TokenStream> {
     sig.receiver()?;
     let name = companion_name(&sig.ident);
@@ -77,7 +79,7 @@ pub(crate) fn companion_name(method: &Ident) -> Ident {
     Ident::new(&format!("__wuji_func_{name}"), Span::call_site())
 }
 
-/// Makes the parameters behind references what only kernels can pass, and gives their names.
+/// Changes the types of reference parameters to types that only kernels can pass, and returns their names.
 fn take_data(sig: &mut Signature) -> Vec<Ident> {
     let mut names = Vec::new();
     for input in &mut sig.inputs {
@@ -93,7 +95,7 @@ fn take_data(sig: &mut Signature) -> Vec<Ident> {
     names
 }
 
-/// The function with its signature, so that its callers have nothing to complain about.
+/// The function with its signature and an error, so that its callers compile.
 fn stub(f: &ItemFn, kernel: bool, error: Error) -> TokenStream {
     let error = error.to_compile_error();
     let (attrs, vis) = (&f.attrs, &f.vis);
@@ -121,7 +123,7 @@ fn kernel_output(output: &ReturnType) -> ReturnType {
     syn::parse_quote_spanned!(span=> -> ::wuji::Result<#ty>)
 }
 
-/// A parameter in its various forms.
+/// The parameters in their various forms.
 struct Params {
     /// Literals of `ast::Param`.
     asts: Vec<TokenStream>,
@@ -303,7 +305,7 @@ fn expand_function(f: &ItemFn, kernel: bool) -> Result<TokenStream> {
             #(#attrs)* #lints #vis #outer {
                 #slots
                 #source
-                // In this order, because what is recorded asks about types that the body settles.
+                // In this order, because recording queries types that the body determines.
                 if !::wuji::__private::recording() {
                     #(let #data = #data.data();)*
                     #inner
@@ -317,7 +319,7 @@ fn expand_function(f: &ItemFn, kernel: bool) -> Result<TokenStream> {
     outer.output = kernel_output(&sig.output);
     let outer_inputs = outer.inputs.iter_mut();
     for input in outer_inputs {
-        // `mut t: f32` is the business of the body.
+        // `mut t: f32` is only relevant to the body.
         if let FnArg::Typed(p) = input
             && let Pat::Ident(i) = &mut *p.pat
         {
@@ -345,7 +347,7 @@ fn expand_function(f: &ItemFn, kernel: bool) -> Result<TokenStream> {
     })
 }
 
-/// The statements inside of the braces of a block.
+/// The statements between the braces of a block.
 fn inside(block: TokenStream) -> TokenStream {
     match block.into_iter().next() {
         Some(proc_macro2::TokenTree::Group(g)) => g.stream(),
@@ -367,7 +369,7 @@ fn is_array(ty: &Type) -> bool {
     }
 }
 
-/// Whether a type is `&World`: it says where the kernel runs, and the body has no use for it.
+/// Whether a type is `&World`: it selects where the kernel runs, and the body does not use it.
 fn is_world(ty: &Type) -> bool {
     match ty {
         Type::Reference(r) => is_world(&r.elem),

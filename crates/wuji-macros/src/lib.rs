@@ -1,12 +1,11 @@
 //! The `#[kernel]` and `#[func]` macros of Wuji, and `#[derive(Element)]`.
 //!
-//! A kernel expands to two things: its body as plain Rust that is never run (the *shadow*), so that
-//! rustc checks it, reports errors at the user's own code and infers all types; and the body as
-//! static data. Where the data needs to know a type, a constant or a callee, the shadow pins it to a
-//! slot that is read back at run time. `wuji::lang` has the other half.
+//! A kernel expands to two things: its body as plain Rust that is never run (the *shadow*), so that rustc checks it,
+//! reports errors in the user's code and infers all types; and the body as static data. Where the data needs a type,
+//! a constant or a callee, the shadow binds it to a slot that is read at run time. `wuji::lang` is the other half.
 //!
-//! Architecture invariant: every token of the shadow carries a span of the user's code, because rustc
-//! reports an error where the tokens say that they are.
+//! Architecture invariant: every token of the shadow has a span of the user's code, because rustc reports errors at
+//! the spans of the tokens.
 
 mod call;
 mod control;
@@ -27,8 +26,8 @@ pub fn kernel(attribute: TokenStream, item: TokenStream) -> TokenStream {
     function::expand(attribute.into(), item.into(), true).into()
 }
 
-/// Makes a function callable from kernels. Without fields and arrays among its arguments it stays an
-/// ordinary function on the host.
+/// Makes a function callable from kernels. Without fields and arrays among its arguments it is also an ordinary
+/// function on the host.
 #[proc_macro_attribute]
 pub fn func(attribute: TokenStream, item: TokenStream) -> TokenStream {
     function::expand(attribute.into(), item.into(), false).into()

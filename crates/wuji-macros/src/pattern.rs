@@ -6,7 +6,7 @@ use quote::{ToTokens, quote};
 use syn::{Member, Pat, Result};
 
 impl Walker {
-    /// Declares the variables of a pattern; gives the literal of an `ast::Pat`.
+    /// Declares the variables of a pattern; returns the literal of an `ast::Pat`.
     pub(crate) fn pattern(&mut self, pat: &Pat) -> Result<TokenStream> {
         Ok(match pat {
             Pat::Ident(p) if p.by_ref.is_none() && p.subpat.is_none() => {

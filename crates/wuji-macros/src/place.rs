@@ -12,14 +12,14 @@ use syn::{BinOp, Expr, ExprAssign, ExprBinary, ExprField, ExprIndex, Result, spa
 #[derive(Copy, Clone, PartialEq, Eq)]
 pub(crate) enum Change {
     Replace,
-    /// By an operator; whether it can be done by many iterations at once.
+    /// By an operator; whether many iterations can apply it concurrently.
     Update {
         atomic: bool,
     },
 }
 
 impl Walker {
-    /// What stands between brackets: a tuple for `[i, j]`, anything else as it is.
+    /// The indices between brackets: a tuple for `[i, j]`, anything else unchanged.
     pub(crate) fn indices(&mut self, e: &Expr) -> Result<(TokenStream, Vec<TokenStream>)> {
         if let Expr::Array(a) = e {
             let parts: Vec<Code> = a
@@ -65,7 +65,7 @@ impl Walker {
         })
     }
 
-    /// The code of a variable that holds data.
+    /// The code of a data variable.
     pub(crate) fn data_code(&self, e: &Expr, var: usize) -> Code {
         let number = var as u32;
         Code {
@@ -213,7 +213,7 @@ impl Walker {
         };
         let value = self.expr(value)?;
         let left = self.place(&e.left, Change::Update { atomic: true })?;
-        // rustc sees what the user wrote; walking it again would record its slots twice.
+        // rustc sees the user's code; walking it again would record its slots twice.
         let (l, eq, shadow) = (left.shadow, &e.eq_token, value.shadow);
         let right = match &*e.right {
             Expr::MethodCall(m) => {
@@ -293,7 +293,7 @@ impl Walker {
         })
     }
 
-    /// Refuses a field or array where a value is needed.
+    /// Rejects a field or array where a value is needed.
     pub(crate) fn no_data(&self, e: &Expr, var: usize) -> Result<()> {
         let name = &self.vars[var].name;
         match self.vars[var].kind {

@@ -1,4 +1,4 @@
-//! What is known while a body is walked: variables, loops, and the slots handed out so far.
+//! The state of a walk over a body: variables, loops, and the slots allocated so far.
 
 use crate::span::{ends, group, own, parens};
 use proc_macro2::{Delimiter, Ident, Span, TokenStream};
@@ -26,10 +26,10 @@ pub(crate) enum VarKind {
 pub(crate) struct Var {
     pub(crate) name: String,
     pub(crate) kind: VarKind,
-    /// Declared inside of the parallel loop that is being walked.
+    /// Declared inside the current parallel loop.
     pub(crate) inside: bool,
     pub(crate) shared: bool,
-    /// How many closures it is declared in.
+    /// The number of enclosing closures at its declaration.
     closure_depth: usize,
 }
 
@@ -49,8 +49,8 @@ pub(crate) struct Loop {
 
 pub(crate) struct Walker {
     pub(crate) kernel: bool,
-    /// The user's own, so that rustc does not speak of our macro; one for all names of ours, whichever tokens are there, since they may
-    /// come from several `macro_rules` macros.
+    /// A span of the user's code, so that rustc does not mention our macro. One for all our names, because the tokens
+    /// may come from several `macro_rules` macros.
     hygiene: Span,
     pub(crate) vars: Vec<Var>,
     /// Names in scope, innermost last.
@@ -59,11 +59,11 @@ pub(crate) struct Walker {
     loop_count: u32,
     pub(crate) closure_depth: usize,
     pub(crate) slots: Vec<Ident>,
-    /// Statements that read the slots back.
+    /// Statements that read the slots.
     pub(crate) types: Vec<TokenStream>,
     pub(crate) constants: Vec<TokenStream>,
     pub(crate) callees: Vec<TokenStream>,
-    /// In a parallel loop: outer variables it reads, and where.
+    /// In a parallel loop: outer variables that it reads, with positions.
     outer_reads: Vec<(usize, Span)>,
     in_parallel: bool,
 }
@@ -94,7 +94,7 @@ impl Walker {
         ident
     }
 
-    /// Pins the type of an expression; gives the pinned expression and the number of the type.
+    /// Binds the type of an expression to a slot; returns the expression and the number of the type.
     pub(crate) fn probe(
         &mut self,
         user: &impl ToTokens,
@@ -119,13 +119,13 @@ impl Walker {
         (shadow, self.types.len() as u32 - 1)
     }
 
-    /// The number of a type that is written down.
+    /// The number of a type that is written in the source.
     pub(crate) fn written_type(&mut self, read: TokenStream) -> u32 {
         self.types.push(read);
         self.types.len() as u32 - 1
     }
 
-    /// A slot for a callee, the statement that reads it back, and the number of the callee.
+    /// A slot for a callee, the statement that reads it, and the number of the callee.
     pub(crate) fn callee(
         &mut self,
         user: &impl ToTokens,
@@ -159,7 +159,7 @@ impl Walker {
         self.vars.len() as u32 - 1
     }
 
-    /// A variable without a name that a user could say.
+    /// A variable with a name that users cannot write.
     pub(crate) fn hidden(&mut self) -> u32 {
         self.declare("", VarKind::Value)
     }
@@ -169,7 +169,7 @@ impl Walker {
         found.map(|n| n.1)
     }
 
-    /// The variable that an expression is, if it is one.
+    /// The variable that an expression refers to, if it is one.
     pub(crate) fn variable(&self, e: &Expr) -> Option<usize> {
         match e {
             Expr::Path(p) if p.qself.is_none() => self.find(&p.path.get_ident()?.to_string()),
@@ -179,13 +179,13 @@ impl Walker {
         }
     }
 
-    /// The field or array that an expression is, if it is one.
+    /// The field or array that an expression refers to, if it is one.
     pub(crate) fn data(&self, e: &Expr) -> Option<usize> {
         let var = self.variable(e)?;
         matches!(self.vars[var].kind, VarKind::Data { .. }).then_some(var)
     }
 
-    /// Runs `f` and forgets the names it declared.
+    /// Runs `f` and removes the names it declared.
     pub(crate) fn scoped<T>(&mut self, f: impl FnOnce(&mut Walker) -> Result<T>) -> Result<T> {
         let depth = self.names.len();
         let result = f(self);
@@ -210,7 +210,7 @@ impl Walker {
         result
     }
 
-    /// Runs `f` as the body of a parallel loop, and checks what it does to outer variables.
+    /// Runs `f` as the body of a parallel loop, and checks its use of outer variables.
     pub(crate) fn parallel<T>(&mut self, f: impl FnOnce(&mut Walker) -> Result<T>) -> Result<T> {
         let before: Vec<bool> = self.vars.iter().map(|v| v.shared).collect();
         for v in &mut self.vars {
@@ -239,20 +239,20 @@ impl Walker {
         result
     }
 
-    /// Whether all iterations of the parallel loop around share a variable.
+    /// Whether all iterations of the enclosing parallel loop share a variable.
     pub(crate) fn is_shared(&self, var: usize) -> bool {
         let v = &self.vars[var];
         self.in_parallel && !v.inside && v.kind == VarKind::Value
     }
 
-    /// Notes that an outer variable is read.
+    /// Records a read of an outer variable.
     pub(crate) fn reads(&mut self, var: usize, span: Span) {
         if self.in_parallel && !self.vars[var].inside {
             self.outer_reads.push((var, span));
         }
     }
 
-    /// Notes that a variable is assigned to; `reduces` when by an operator whose order does not matter.
+    /// Records an assignment to a variable; `reduces` if by an operator whose order does not matter.
     pub(crate) fn writes(&mut self, var: usize, span: Span, reduces: bool) -> Result<()> {
         let v = &mut self.vars[var];
         let name = &v.name;
@@ -287,7 +287,7 @@ impl Walker {
     }
 }
 
-/// `&slot`, underlined like the expression it was made for: rustc blames arguments.
+/// `&slot`, with the span of its expression: rustc reports errors at arguments.
 fn slot_ref(slot: &Ident, first: Span, last: Span) -> TokenStream {
     let mut slot = slot.clone();
     slot.set_span(slot.span().located_at(last));

@@ -1,10 +1,10 @@
-//! Spans. rustc underlines what the first and the last token of an expression say.
+//! Spans. rustc underlines from the first to the last token of an expression.
 
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote, quote_spanned};
 
-/// A variable of the expansion. Its name means the same wherever it stands, also when the user's code
-/// comes out of a `macro_rules` macro.
+/// A variable of the expansion. Its name has the same meaning at any position, also when the user's code comes from a
+/// `macro_rules` macro.
 pub(crate) fn own(name: &str, at: Span) -> Ident {
     Ident::new(name, Span::call_site().located_at(at))
 }

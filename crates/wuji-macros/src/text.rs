@@ -1,4 +1,4 @@
-//! `print!`, `assert!` and their relatives.
+//! `print!`, `assert!` and similar macros.
 
 use crate::expr::source;
 use crate::scope::{Code, Walker, unsupported};
@@ -11,7 +11,7 @@ use syn::{Error, Expr, ExprLit, Ident, Lit, LitStr, Macro, Result, Token, spanne
 
 /// A format string with its arguments.
 struct Format {
-    /// What rustc checks: the string and the arguments.
+    /// The string and the arguments, for rustc to check.
     shadow: TokenStream,
     pieces: Vec<TokenStream>,
     args: Vec<TokenStream>,
@@ -134,7 +134,7 @@ impl Walker {
         })
     }
 
-    /// A format string and the expressions behind it.
+    /// A format string and its arguments.
     fn format(&mut self, args: &[Expr], newline: bool, span: Span) -> Result<Format> {
         let Some((first, rest)) = args.split_first() else {
             let pieces = if newline {
@@ -241,7 +241,7 @@ fn plain(text: String) -> Format {
     }
 }
 
-/// The macro as the user wrote it, with other arguments.
+/// The macro call of the user, with other arguments.
 fn invoke(m: &Macro, args: TokenStream) -> TokenStream {
     let (path, bang) = (&m.path, &m.bang_token);
     let args = parens(args, m.delimiter.span().join());
@@ -274,7 +274,7 @@ fn parse_format(string: &LitStr) -> Result<Vec<Part>> {
                 plain.push('{');
             }
             '}' => {
-                // A single one is rustc's error.
+                // A single one is an error of rustc.
                 if chars.peek() == Some(&'}') {
                     chars.next();
                 }

@@ -1,4 +1,4 @@
-//! Tries the CUDA driver on a GPU, and reports how it went.
+//! Tests the CUDA driver on a GPU, and reports the results.
 
 use std::ffi::c_void;
 use std::io::{self, Write};
@@ -45,7 +45,7 @@ DONE:
 const COUNT: u32 = 1 << 20;
 const THREADS: u32 = 256;
 
-/// What went wrong: an error, or a wrong result.
+/// A failed test: an error, or a wrong result.
 enum Wrong {
     Error(Error),
     Result(String),
@@ -59,7 +59,7 @@ impl From<Error> for Wrong {
 
 type Finding = std::result::Result<String, Wrong>;
 
-/// Fails with a text unless something holds.
+/// Fails with a message unless a condition holds.
 fn expect(holds: bool, otherwise: impl FnOnce() -> String) -> std::result::Result<(), Wrong> {
     if holds {
         Ok(())
@@ -68,9 +68,10 @@ fn expect(holds: bool, otherwise: impl FnOnce() -> String) -> std::result::Resul
     }
 }
 
-/// Tries device 0 and prints a line for each thing tried; gives whether all went well. An error: there is no device to try.
+/// Tests device 0 and prints a line for each test; returns whether all passed. An error means that there is no device
+/// to test.
 ///
-/// At its end it makes the device fail, on purpose: the process cannot use CUDA afterwards.
+/// The last test makes the device fail on purpose: the process cannot use CUDA afterwards.
 pub fn check(out: &mut dyn Write) -> Result<io::Result<bool>> {
     let context = CudaContext::new(0)?;
     let stream = context.stream()?;
@@ -83,7 +84,7 @@ pub fn check(out: &mut dyn Write) -> Result<io::Result<bool>> {
     Ok(trial.run(out))
 }
 
-/// What trials share.
+/// State that the tests share.
 struct Trial {
     context: Arc<CudaContext>,
     stream: CudaStream,
@@ -106,7 +107,7 @@ impl Trial {
             ("speed", Trial::speed),
             ("code that is wrong", Trial::wrong_code),
             ("too much memory", Trial::too_much),
-            // The last: nothing works afterwards.
+            // The last one: nothing works afterwards.
             ("fault", Trial::fault),
         ];
         let mut good = true;
@@ -177,7 +178,7 @@ impl Trial {
         let mut expected = bytes;
         expected[50_000..].fill(0xa5);
         expected[..8].copy_from_slice(&[1, 2, 3, 4, 1, 2, 3, 4]);
-        expect(back == expected, || "other bytes came back".into())?;
+        expect(back == expected, || "the bytes differ".into())?;
         Ok(format!("{size} bytes in, across, filled and out"))
     }
 
@@ -192,7 +193,7 @@ impl Trial {
             to_stride,
             from_stride,
         };
-        // SAFETY: all of them have 64 rows of that distance; they are kept until the stream has finished.
+        // SAFETY: all of them have 64 rows of that pitch; they are kept until the stream has finished.
         unsafe {
             let (there, elsewhere) = (
                 Side::device(device.address()),
@@ -211,13 +212,13 @@ impl Trial {
                 || format!("row {row} came back as {got:?}"),
             )?;
         }
-        Ok("64 rows of 40 bytes at four distances".into())
+        Ok("64 rows of 40 bytes with four pitches".into())
     }
 
     /// Launches saxpy.
     ///
     /// # Safety
-    /// There is memory for the numbers, until the stream has finished.
+    /// The memory has that many numbers, until the stream has finished.
     unsafe fn saxpy(&self, to: u64, from: u64, factor: f32, count: u32) -> Result<()> {
         let (mut to, mut from, mut factor, mut count) = (to, from, factor, count);
         let blocks = count.div_ceil(THREADS);
@@ -227,7 +228,7 @@ impl Trial {
             (&raw mut factor).cast(),
             (&raw mut count).cast(),
         ];
-        // SAFETY: the parameters are those of the text above; the rest is the caller's promise.
+        // SAFETY: the parameters are those of the text above; the rest is guaranteed by the caller.
         unsafe {
             self.stream
                 .launch(&self.saxpy, [blocks, 1, 1], [THREADS, 1, 1], 0, parameters)
@@ -248,7 +249,7 @@ impl Trial {
         Ok((x, y))
     }
 
-    /// All numbers of a buffer are this one.
+    /// Checks that all numbers of a buffer are equal to this one.
     fn all(&self, at: u64, value: f32) -> std::result::Result<(), Wrong> {
         let mut back = vec![0u8; COUNT as usize * 4];
         // SAFETY: there are that many bytes; they are read after the stream has finished.
@@ -380,14 +381,14 @@ impl Trial {
         other.synchronize()?;
         let got = f32::from_le_bytes(back);
         expect(got == 22.0, || {
-            format!("another stream, which has waited, sees {got}, not 22")
+            format!("another stream, after waiting, reads {got}, not 22")
         })?;
         after.synchronize()?;
         let time = after.elapsed_ms(&before)?;
         expect(passed.done()? && self.stream.query()? && time > 0.0, || {
             format!("after the end: {time} ms")
         })?;
-        // SAFETY: the stream lives longer than its second name.
+        // SAFETY: the stream outlives its second handle.
         let same = unsafe { self.context.foreign_stream(self.stream.raw()) };
         same.synchronize()?;
         expect(same.context().info() == self.context.info(), || {
@@ -439,7 +440,7 @@ impl Trial {
             }
             Ok(())
         })?;
-        // The first round warms up.
+        // The first round is a warm-up.
         for _ in 0..2 {
             self.stream.synchronize()?;
             let start = Instant::now();
@@ -461,7 +462,7 @@ impl Trial {
         }
         let enter = micros(start) * 1e3;
         Ok(format!(
-            "{per_launch:.2} us a launch, {per_replay:.2} us in a graph, {enter:.0} ns to enter the context"
+            "{per_launch:.2} us per launch, {per_replay:.2} us in a graph, {enter:.0} ns to enter the context"
         ))
     }
 
@@ -473,9 +474,7 @@ impl Trial {
         ];
         for error in &reported {
             let code = error.as_ref().map(|e| e.code);
-            expect(code == Some("W0524"), || {
-                format!("it was answered by {code:?}")
-            })?;
+            expect(code == Some("W0524"), || format!("the result was {code:?}"))?;
         }
         let missing = self
             .context
@@ -484,7 +483,7 @@ impl Trial {
             .err();
         let code = missing.map(|e| e.code);
         expect(code == Some("W0521"), || {
-            format!("a kernel that is not there: {code:?}")
+            format!("a missing kernel: {code:?}")
         })?;
         let notes = reported[0]
             .as_ref()
@@ -511,10 +510,10 @@ impl Trial {
         Ok(format!("refused: {notes}"))
     }
 
-    /// A kernel that writes where nothing is; afterwards everything is refused.
+    /// A kernel that writes to an invalid address; afterwards all calls fail.
     fn fault(&self) -> Finding {
         let (x, _y) = self.numbers()?;
-        // SAFETY: there is no memory at this address, so nothing is overwritten; the driver stops the kernel.
+        // SAFETY: this address is unmapped, so nothing is overwritten; the driver stops the kernel.
         unsafe { self.saxpy(64, x.address(), 1.0, COUNT)? };
         let codes = [
             self.stream.synchronize().err(),

@@ -1,4 +1,4 @@
-//! What benchmarks compare kernels with: copies, and kernels written by hand.
+//! References for benchmarks: copies, and hand-written kernels.
 
 use std::ffi::{CString, c_void};
 use std::sync::Arc;
@@ -25,28 +25,28 @@ impl Reference {
         })
     }
 
-    /// Zeroed memory, which lives as long as this does. Gives its address.
+    /// Allocates zeroed memory for the lifetime of this value. Returns its address.
     pub fn alloc(&mut self, bytes: u64) -> Result<u64> {
         let buffer = self.context.alloc(bytes)?;
         let at = buffer.address();
-        // SAFETY: the memory is as long, and our own.
+        // SAFETY: the memory is our own and has this size.
         unsafe { self.stream.fill(at, bytes, 0) }?;
         self.stream.synchronize()?;
         self.buffers.push(buffer);
         Ok(at)
     }
 
-    /// Whether a range is inside of what was allocated.
+    /// Whether a range is inside allocated memory.
     fn owns(&self, at: u64, bytes: u64) -> bool {
         self.buffers
             .iter()
             .any(|b| at >= b.address() && at + bytes <= b.address() + b.bytes())
     }
 
-    /// Seconds that a copy from one place to another takes.
+    /// Seconds that a copy takes.
     pub fn copy(&self, to: u64, from: u64, bytes: u64) -> Result<f64> {
         if !self.owns(to, bytes) || !self.owns(from, bytes) {
-            return Err(Error::new("W0118", "a copy leaves its memory"));
+            return Err(Error::new("W0118", "a copy exceeds its memory"));
         }
         // SAFETY: both are our own memory.
         self.time(|| unsafe { self.stream.copy(to, from, bytes) })
@@ -55,7 +55,7 @@ impl Reference {
     /// Seconds that a kernel takes.
     ///
     /// # Safety
-    /// The kernel takes these words, and what it touches is memory of this reference.
+    /// The kernel takes these words, and accesses only memory of this reference.
     pub unsafe fn launch(
         &self,
         kernel: &str,
@@ -63,7 +63,8 @@ impl Reference {
         threads: u32,
         words: &[u64],
     ) -> Result<f64> {
-        let name = CString::new(kernel).map_err(|_| Error::new("W0118", "a name with a zero"))?;
+        let name =
+            CString::new(kernel).map_err(|_| Error::new("W0118", "a name contains a null byte"))?;
         let function = self.module.function(&name)?;
         let mut words = words.to_vec();
         let mut parameters: Vec<*mut c_void> = words
@@ -71,7 +72,7 @@ impl Reference {
             .map(|w| std::ptr::from_mut(w).cast())
             .collect();
         self.time(|| {
-            // SAFETY: the caller's promise.
+            // SAFETY: guaranteed by the caller.
             unsafe {
                 self.stream.launch(
                     &function,

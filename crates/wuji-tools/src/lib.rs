@@ -1,8 +1,8 @@
-//! What tools and tests of Wuji share.
+//! Code that the tools and tests of Wuji share.
 //!
 //! - [`script`]: the language of `; run:` lines in textual IR
-//! - [`gpu_check`]: tries the CUDA driver on a GPU (`wuji doctor --gpu-check`)
-//! - [`gpu_measure`]: copies and hand-written kernels that benchmarks compare with
+//! - [`gpu_check`]: tests the CUDA driver on a GPU (`wuji doctor --gpu-check`)
+//! - [`gpu_measure`]: copies and hand-written kernels as references for benchmarks
 
 // They call the CUDA driver.
 #[allow(unsafe_code)]

@@ -1,4 +1,4 @@
-//! Animated GIF files: one palette for all frames, and only what changes from frame to frame.
+//! Animated GIF files: one palette for all frames, and only the changed pixels of each frame.
 
 use std::borrow::Cow;
 use std::io::{self, BufWriter};
@@ -12,7 +12,7 @@ pub struct Animation {
     frames: Vec<Picture>,
 }
 
-/// The last index of a palette of 256 means: as in the frame before.
+/// The last index of a palette of 256 is transparent: as in the previous frame.
 const COLORS: usize = 255;
 const SAME: u8 = 255;
 /// The palette distinguishes colours by 5 bits per component.
@@ -24,7 +24,7 @@ impl Animation {
         self.frames.push(frame);
     }
 
-    /// Writes a GIF that repeats for ever. All frames have the size of the first.
+    /// Writes a GIF that loops forever. All frames have the size of the first.
     pub fn save_gif(&self, path: &Path, hundredths_per_frame: u16) -> io::Result<()> {
         let Some(first) = self.frames.first() else {
             return Err(io::Error::new(
@@ -90,7 +90,7 @@ impl Animation {
             counts[cell(*pixel)] += 1;
         }
         let used: Vec<(usize, f32)> =
-            // A root keeps large plain areas from taking all the colours.
+            // The square root keeps large uniform areas from taking all colours.
             counts.iter().enumerate().filter(|(_, n)| **n > 0).map(|(c, n)| (c, (*n as f32).sqrt())).collect();
         let mut boxes = vec![used];
         while boxes.len() < COLORS {
@@ -145,7 +145,7 @@ fn color(cell: usize) -> [u8; 3] {
     [10, 5, 0].map(|shift| ((cell >> shift & 31) << 3 | 4) as u8)
 }
 
-/// The axis along which the cells lie furthest apart, and how much that matters.
+/// The axis with the largest spread of the cells, and its weight.
 fn spread(cells: &[(usize, f32)]) -> (usize, f32) {
     let total: f32 = cells.iter().map(|(_, n)| n).sum();
     (0..3)
@@ -181,7 +181,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn frames_come_back() {
+    fn frames_round_trip() {
         let frame = |blue: u8| Picture {
             width: 8,
             height: 4,

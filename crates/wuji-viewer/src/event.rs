@@ -1,6 +1,6 @@
-//! What the person in front of the window does.
+//! Events of the window.
 
-/// Something that happened in the window. Places are in units of the picture: 0 to 1 from left to right and from bottom to top.
+/// An event of the window. Positions are in units of the picture: 0 to 1 from left to right and from bottom to top.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Event {
     Key {
@@ -16,12 +16,12 @@ pub enum Event {
     Pointer {
         at: [f32; 2],
     },
-    /// The wheel: positive is away from the person.
+    /// The wheel: positive is away from the user.
     Scroll {
         by: f32,
         at: [f32; 2],
     },
-    /// The window was closed, or its display went away. It is the last event.
+    /// The window was closed, or the connection to its display was lost. It is the last event.
     Close,
 }
 
@@ -33,7 +33,7 @@ pub enum Button {
     Right,
 }
 
-/// A key, by what is written on it.
+/// A key, by its label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Key {
     /// A character as it is typed: `Char('a')`, `Char(' ')`.
@@ -63,7 +63,7 @@ impl Key {
     /// The key of an X11 keysym.
     pub(crate) fn from_keysym(keysym: u32) -> Key {
         match keysym {
-            // Latin 1 is itself, the rest of Unicode lies above a bit of its own.
+            // Latin-1 characters are themselves; other Unicode characters have a flag bit.
             0x20..=0x7e | 0xa0..=0xff => {
                 char::from_u32(keysym).map_or(Key::Other(keysym), Key::Char)
             }
@@ -87,7 +87,7 @@ impl Key {
             0xffe3 | 0xffe4 => Key::Control,
             0xffe9 | 0xffea => Key::Alt,
             0xffbe..=0xffd5 => Key::Function((keysym - 0xffbd) as u8),
-            // The digits of the block at the right.
+            // The digits of the numeric keypad.
             0xffb0..=0xffb9 => {
                 char::from_digit(keysym - 0xffb0, 10).map_or(Key::Other(keysym), Key::Char)
             }

@@ -1,4 +1,4 @@
-//! Shows pictures while they are being computed: in a window, or as PNG, GIF and MP4 files where there is no display.
+//! Shows pictures while they are computed: in a window, or as PNG, GIF and MP4 files if there is no display.
 //!
 //! ```no_run
 //! use wuji_viewer::{Picture, Viewer};
@@ -16,8 +16,8 @@
 //! }
 //! ```
 //!
-//! Without a display (`DISPLAY` is not set, nobody answers there, or `WUJI_HEADLESS=1`) the same program says so, writes `gradient.gif` and
-//! ends after 120 frames.
+//! Without a display (`DISPLAY` is not set, there is no server, or `WUJI_HEADLESS=1`) the same program prints a
+//! message, writes `gradient.gif` and ends after 120 frames.
 //!
 //! [`Framebuffer`] draws circles, lines, triangles and text.
 //!

@@ -35,7 +35,8 @@ impl Picture {
         })
     }
 
-    /// One pixel for each square of `times` by `times`, of their mean colour; what does not fill a square at the edge is left out.
+    /// One pixel for each square of `times` by `times`, with their mean colour; incomplete squares at the edge are
+    /// dropped.
     pub fn reduced(&self, times: usize) -> Picture {
         let times = times.clamp(1, self.width.min(self.height).max(1));
         let count = (times * times) as u32;
@@ -51,7 +52,7 @@ impl Picture {
         })
     }
 
-    /// An error where width, height and pixels do not go together, or there are none.
+    /// An error if width, height and number of pixels do not match, or if the picture is empty.
     pub(crate) fn check(&self) -> io::Result<()> {
         if self.width == 0 || self.height == 0 || self.width > 65_535 || self.height > 65_535 {
             let (w, h) = (self.width, self.height);
@@ -84,7 +85,7 @@ impl Picture {
         writer.finish().map_err(io::Error::other)
     }
 
-    /// Reads a PNG file of any kind; transparency is dropped.
+    /// Reads a PNG file of any format; transparency is dropped.
     pub fn load_png(path: &Path) -> io::Result<Picture> {
         let named = |what: &dyn std::fmt::Display| {
             invalid(format!(
@@ -119,7 +120,7 @@ pub(crate) fn invalid(message: String) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, message)
 }
 
-/// A new file, in a folder that is made if need be; an error names it.
+/// Creates a file, and its folder if needed; an error names it.
 pub(crate) fn create(path: &Path) -> io::Result<File> {
     let folder = path.parent().filter(|p| !p.as_os_str().is_empty());
     folder
@@ -133,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn png_files_come_back() {
+    fn png_files_round_trip() {
         let folder = std::env::temp_dir().join(format!("wuji-png-{}", std::process::id()));
         let path = folder.join("deep/x.png");
         let picture = Picture::from_fn(5, 3, |x, y| [x as u8, y as u8 * 100, 7]);
@@ -150,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_picture_is_an_error() {
+    fn invalid_pictures_are_errors() {
         let mut picture = Picture::from_fn(0, 3, |_, _| [0; 3]);
         assert!(picture.save_png(Path::new("/dev/null")).is_err());
         picture.width = 1;

@@ -1,4 +1,4 @@
-//! Frames that become a file: what kind is said by its name.
+//! Records frames to a file, whose name selects the format.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,8 +7,8 @@ use crate::animation::Animation;
 use crate::picture::{Picture, invalid};
 use crate::video::{Video, find};
 
-/// A file in the making: `x.gif` and `x.mp4` are moving pictures, `x.png` keeps the last frame, and `x-####.png` becomes
-/// a file for each frame, with its number in place of the `#`.
+/// A file that is being recorded: `x.gif` and `x.mp4` are videos, `x.png` has the last frame, and `x-####.png`
+/// becomes one file per frame, with its number instead of the `#`.
 #[derive(Debug)]
 pub struct Recording {
     path: PathBuf,
@@ -29,7 +29,7 @@ enum Kind {
 }
 
 impl Recording {
-    /// Nothing is written yet, but what cannot be written is an error now.
+    /// Nothing is written yet, but an invalid path is an error now.
     pub fn new(path: impl Into<PathBuf>, fps: f64) -> io::Result<Recording> {
         let path = path.into();
         let end = path.extension().map(|e| e.to_string_lossy().to_lowercase());
@@ -43,7 +43,7 @@ impl Recording {
             Some("png") => Kind::Last(None),
             _ => {
                 return Err(invalid(format!(
-                    "cannot tell what kind of picture {} is: its name ends in .png, .gif or .mp4",
+                    "unknown format of {}: the name must end in .png, .gif or .mp4",
                     path.display()
                 )));
             }
@@ -89,7 +89,7 @@ impl Recording {
         Ok(())
     }
 
-    /// Writes what is left to write. A recording of no frames makes no file.
+    /// Finishes the file. A recording without frames creates no file.
     pub fn finish(self) -> io::Result<Option<PathBuf>> {
         if self.frames == 0 {
             return Ok(None);
@@ -111,7 +111,7 @@ impl Recording {
     }
 }
 
-/// Where the last run of `#` is in a file name.
+/// The position of the last run of `#` in a file name.
 fn hashes(path: &Path) -> Option<(usize, usize)> {
     let name = path.file_name()?.to_str()?;
     let end = name.rfind('#')? + 1;
@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_say_what_kind() {
+    fn names_select_the_format() {
         let folder = std::env::temp_dir().join(format!("wuji-recording-{}", std::process::id()));
         let record = |name: &str| -> io::Result<Option<PathBuf>> {
             let mut recording = Recording::new(folder.join(name), 30.0)?;

@@ -1,4 +1,4 @@
-//! MP4 files, by a program that is looked for when it is needed: `ffmpeg`.
+//! MP4 files, encoded by the program `ffmpeg`, which is looked up when it is needed.
 
 use std::ffi::OsStr;
 use std::io::{self, Read, Write};
@@ -7,7 +7,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 
 use crate::picture::{Picture, create};
 
-/// A running `ffmpeg` that takes frames.
+/// A running `ffmpeg` process that reads frames.
 #[derive(Debug)]
 pub(crate) struct Video {
     child: Child,
@@ -15,7 +15,7 @@ pub(crate) struct Video {
     size: (usize, usize),
 }
 
-/// Where `ffmpeg` is on a path of folders.
+/// Finds `ffmpeg` in a search path.
 pub(crate) fn find(path: Option<&OsStr>) -> io::Result<PathBuf> {
     let names = ["ffmpeg", "ffmpeg.exe"];
     let found = path.and_then(|path| {
@@ -39,13 +39,13 @@ impl Video {
         size: (usize, usize),
         fps: f64,
     ) -> io::Result<Video> {
-        // A path that cannot be written is our error, in our words.
+        // Report an invalid path ourselves.
         drop(create(file)?);
         let mut child = Command::new(ffmpeg)
             .args(["-y", "-loglevel", "error", "-f", "rawvideo"])
             .args(["-pix_fmt", "rgb24", "-s", &format!("{}x{}", size.0, size.1)])
             .args(["-r", &format!("{fps}"), "-i", "-", "-an"])
-            // Players want even sides and this way of storing colours.
+            // Players require even dimensions and this pixel format.
             .args([
                 "-vf",
                 "pad=ceil(iw/2)*2:ceil(ih/2)*2",
@@ -83,7 +83,7 @@ impl Video {
         written.or_else(|error| self.finish().and(Err(error)))
     }
 
-    /// Waits for the end of the file.
+    /// Waits until the file is complete.
     pub(crate) fn finish(&mut self) -> io::Result<()> {
         drop(self.frames.take());
         let mut said = String::new();
@@ -107,7 +107,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     #[test]
-    fn without_ffmpeg_it_says_what_to_do() {
+    fn a_missing_ffmpeg_is_reported_with_help() {
         let error = find(Some(OsStr::new("/nonexistent:/"))).unwrap_err();
         assert!(
             error.to_string().contains("apt-get install ffmpeg"),
@@ -116,7 +116,7 @@ mod tests {
         assert!(find(None).is_err());
     }
 
-    /// A script in place of `ffmpeg`: frames get there, and its complaints come back.
+    /// A script in place of `ffmpeg`: it gets the frames, and its errors are returned.
     #[test]
     fn frames_go_to_ffmpeg() {
         let folder = std::env::temp_dir().join(format!("wuji-mp4-{}", std::process::id()));

@@ -1,4 +1,4 @@
-//! The viewer: a window where there is a display, a file where there is none, the same program for both.
+//! The viewer: a window if there is a display, otherwise a file, for the same program.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -14,13 +14,13 @@ use crate::x11::Display;
 /// Number of frames without a display, where no user can close the window.
 const HEADLESS_FRAMES: usize = 120;
 
-/// What a viewer can show: a picture, or what a picture can be made of.
+/// What a viewer can show: a picture, or something that can be converted to one.
 pub trait Frame {
-    /// The errors of the world that this comes from.
+    /// The error type of the conversion.
     type Error;
     /// The picture to show.
     fn picture(&self) -> Result<Cow<'_, Picture>, Self::Error>;
-    /// That a file could not be written, as an error of that world.
+    /// Converts an I/O error of writing a file.
     fn failed(error: io::Error) -> Self::Error;
 }
 
@@ -36,7 +36,7 @@ impl Frame for Picture {
     }
 }
 
-/// Shows pictures one after the other.
+/// Shows a sequence of pictures.
 #[derive(Debug)]
 pub struct Viewer {
     title: String,
@@ -53,13 +53,13 @@ pub struct Viewer {
 #[derive(Debug)]
 enum Output {
     Window(Box<Display>),
-    /// No window, and why.
+    /// No window, with the reason.
     Headless(String),
-    /// No window any more, and why.
+    /// The window was closed, with the reason.
     Closed(String),
 }
 
-/// What is held down, and where the pointer is.
+/// Pressed keys and buttons, and the position of the pointer.
 #[derive(Debug, Default)]
 struct Input {
     keys: HashSet<Key>,
@@ -67,7 +67,7 @@ struct Input {
     pointer: Option<[f32; 2]>,
 }
 
-/// What a viewer is made of; see [`Viewer::builder`].
+/// The options of a viewer; see [`Viewer::builder`].
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct ViewerBuilder {
@@ -82,25 +82,25 @@ pub struct ViewerBuilder {
 }
 
 impl ViewerBuilder {
-    /// Frames per second at most, and those of the recording: 60 unless said otherwise.
+    /// The maximal frame rate, also of the recording: 60 by default.
     pub fn fps(mut self, fps: f64) -> ViewerBuilder {
         self.fps = fps;
         self
     }
 
-    /// Also writes what is shown to a file: see [`Recording`] for the kinds. Without a display and without this it is `TITLE.gif`.
+    /// Also records to a file: see [`Recording`] for the formats. Without a display the default is `TITLE.gif`.
     pub fn record(mut self, path: impl Into<PathBuf>) -> ViewerBuilder {
         self.record = Some(path.into());
         self
     }
 
-    /// Closes after so many frames. Without a display it is 120 unless said otherwise.
+    /// Closes after this many frames. Without a display the default is 120.
     pub fn frames(mut self, frames: usize) -> ViewerBuilder {
         self.frames = Some(frames);
         self
     }
 
-    /// No window even where there is a display; or, with `false`, an error where there is none.
+    /// No window even if there is a display; with `false`, an error if there is none.
     pub fn headless(mut self, headless: bool) -> ViewerBuilder {
         self.headless = Some(headless);
         self
@@ -112,19 +112,19 @@ impl ViewerBuilder {
         self
     }
 
-    /// Whether the Escape key closes the window, as it does unless said otherwise.
+    /// Whether the Escape key closes the window; it does by default.
     pub fn close_on_escape(mut self, close: bool) -> ViewerBuilder {
         self.close_on_escape = close;
         self
     }
 
-    /// Does not say on the standard error that there is no window.
+    /// Does not print a message to standard error if there is no window.
     pub fn quiet(mut self) -> ViewerBuilder {
         self.quiet = true;
         self
     }
 
-    /// Connects to the display, or finds out why not.
+    /// Connects to the display, or determines why there is none.
     pub fn build(self) -> io::Result<Viewer> {
         let output = match self.open() {
             Ok(display) => Output::Window(Box::new(display)),
@@ -168,7 +168,7 @@ impl ViewerBuilder {
     fn open(&self) -> Result<Display, String> {
         let asked = std::env::var_os("WUJI_HEADLESS").is_some_and(|v| !v.is_empty() && v != "0");
         match self.headless {
-            Some(true) => return Err("the program asked for none".to_string()),
+            Some(true) => return Err("the program disabled it".to_string()),
             None if asked => return Err("WUJI_HEADLESS is set".to_string()),
             _ => {}
         }
@@ -183,7 +183,7 @@ impl ViewerBuilder {
     }
 }
 
-/// A file for what a window of this title would have shown.
+/// The default file for a window with this title.
 fn file_name(title: &str) -> String {
     let kept = |c: char| {
         if c.is_alphanumeric() || "-_".contains(c) {
@@ -201,7 +201,7 @@ fn file_name(title: &str) -> String {
 }
 
 impl Viewer {
-    /// A window of this title, or a file `TITLE.gif` where there is no display.
+    /// A window with this title, or a file `TITLE.gif` if there is no display.
     pub fn new(title: impl Into<String>) -> io::Result<Viewer> {
         Viewer::builder(title).build()
     }
@@ -225,7 +225,7 @@ impl Viewer {
             && self.limit.is_none_or(|limit| self.frames < limit)
     }
 
-    /// Why there is no window, where there is none.
+    /// Why there is no window, if there is none.
     pub fn without_window(&self) -> Option<&str> {
         match &self.output {
             Output::Window(_) => None,
@@ -238,8 +238,8 @@ impl Viewer {
         self.frames
     }
 
-    /// Shows a picture and waits until it is time for the next one. The window opens with the first, in its size, and may be
-    /// resized later; a picture that is shown after the window was closed goes nowhere.
+    /// Shows a picture and waits until it is time for the next one. The window opens with the first picture, in its
+    /// size, and may be resized later. Pictures after the window was closed are dropped.
     pub fn show<F: Frame>(&mut self, frame: &F) -> Result<(), F::Error> {
         if !self.is_open() {
             return Ok(());
@@ -264,13 +264,13 @@ impl Viewer {
         Ok(())
     }
 
-    /// What has happened since the last call. Nothing ever happens where there is no window.
+    /// The events since the last call. There are none without a window.
     pub fn events(&mut self) -> Vec<Event> {
         self.poll();
         std::mem::take(&mut self.events)
     }
 
-    /// Where the pointer was seen last, in units of the picture: 0 to 1, to the right and up.
+    /// The last position of the pointer, in units of the picture: 0 to 1, to the right and up.
     pub fn pointer(&self) -> Option<[f32; 2]> {
         self.input.pointer
     }
@@ -297,13 +297,13 @@ impl Viewer {
         self.close_because("the program closed it".to_string());
     }
 
-    /// Closes the window and writes what was recorded; gives the path of the file, if there is one.
+    /// Closes the window and finishes the recording; returns the path of the file, if there is one.
     pub fn finish(mut self) -> io::Result<Option<PathBuf>> {
         self.close();
         self.write()
     }
 
-    /// Where the recording goes.
+    /// The path of the recording.
     pub fn recording(&self) -> Option<&Path> {
         self.recording.as_ref().map(Recording::path)
     }
@@ -312,7 +312,7 @@ impl Viewer {
         self.recording.take().map_or(Ok(None), Recording::finish)
     }
 
-    /// Takes the events of the display over.
+    /// Processes the events of the display.
     fn poll(&mut self) {
         let Output::Window(display) = &mut self.output else {
             return;
@@ -351,7 +351,7 @@ impl Viewer {
 
     fn lost(&mut self, done: Result<(), crate::x11::Lost>) {
         if let Err(error) = done {
-            self.close_because(format!("the display went away: {error}"));
+            self.close_because(format!("the connection to the display was lost: {error}"));
         }
     }
 
@@ -365,7 +365,7 @@ impl Viewer {
 }
 
 impl Drop for Viewer {
-    /// Finishes a recording that was not finished.
+    /// Finishes the recording, if that was not done.
     fn drop(&mut self) {
         if let Err(error) = self.write() {
             eprintln!("{error}");
@@ -373,7 +373,7 @@ impl Drop for Viewer {
     }
 }
 
-/// Frames at even times. A late frame does not hurry those after it.
+/// Frame pacing. A late frame does not shorten the following ones.
 #[derive(Debug)]
 struct Pace {
     frame: Duration,
@@ -446,7 +446,7 @@ mod tests {
             .quiet()
             .build()
             .unwrap();
-        assert_eq!(viewer.without_window(), Some("the program asked for none"));
+        assert_eq!(viewer.without_window(), Some("the program disabled it"));
         let mut shown = 0;
         while viewer.is_open() {
             viewer
@@ -470,7 +470,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_that_must_be_there_is_an_error() {
+    fn a_required_window_is_an_error_without_a_display() {
         let error = Viewer::builder("x")
             .display(":4711")
             .headless(false)

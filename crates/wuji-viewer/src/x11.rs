@@ -1,4 +1,4 @@
-//! A window of the X Window System, which on Wayland is there too (XWayland). Only the core protocol: no extension, no C library.
+//! A window of the X Window System, also on Wayland (XWayland). Only the core protocol: no extension, no C library.
 //!
 //! A failed connection is an error value; the viewer treats it as a closed window.
 
@@ -17,10 +17,10 @@ use x11rb::wrapper::ConnectionExt as _;
 use crate::event::{Button, Event, Key};
 use crate::picture::Picture;
 
-/// What ended the use of a display.
+/// The error that ended the connection to a display.
 pub(crate) type Lost = Box<dyn std::error::Error>;
 
-/// A connection to a display, and the window on it once there is something to show.
+/// A connection to a display, and its window once there is something to show.
 pub(crate) struct Display {
     connection: RustConnection,
     screen: usize,
@@ -44,16 +44,16 @@ impl std::fmt::Debug for Display {
 struct Shown {
     window: Window,
     context: Gcontext,
-    /// Of the window, in pixels.
+    /// The window size, in pixels.
     size: (u16, u16),
-    /// What is in it, so that it can be drawn again.
+    /// The current picture, for redrawing.
     picture: Picture,
-    /// Bytes of one frame, kept for the next.
+    /// The buffer of one frame, reused for the next.
     buffer: Vec<u8>,
     stale: bool,
 }
 
-/// How a pixel is written to the server.
+/// The pixel format of the server.
 #[derive(Clone, Copy, Debug)]
 struct Format {
     depth: u8,
@@ -65,7 +65,7 @@ struct Format {
 }
 
 impl Format {
-    /// A channel is moved under its mask, and cut to its width.
+    /// Shifts a channel to its mask, and truncates it to its width.
     fn pixel(&self, pixel: [u8; 3]) -> u32 {
         let mut packed = 0;
         for (mask, value) in self.masks.into_iter().zip(pixel) {
@@ -116,7 +116,7 @@ impl Format {
 }
 
 impl Display {
-    /// Connects to the display of this name, or to the one that `DISPLAY` names.
+    /// Connects to the display of this name, or to that in `DISPLAY`.
     pub(crate) fn open(name: Option<&str>) -> Result<Display, Lost> {
         let (connection, screen) = x11rb::connect(name)?;
         let setup = connection.setup();
@@ -165,7 +165,7 @@ impl Display {
         })
     }
 
-    /// Shows a picture, in a window that opens with the first.
+    /// Shows a picture; the first one opens the window.
     pub(crate) fn show(&mut self, title: &str, picture: &Picture) -> Result<(), Lost> {
         match &mut self.window {
             Some(shown) => shown.picture.clone_from(picture),
@@ -201,7 +201,7 @@ impl Display {
     fn create(&self, title: &str, picture: &Picture) -> Result<Shown, ReplyOrIdError> {
         let c = &self.connection;
         let screen = &c.setup().roots[self.screen];
-        // Small pictures are shown enlarged, large ones as large as fits.
+        // Small pictures are enlarged, large ones are reduced to fit.
         let room = |side: u16| (usize::from(side) * 9 / 10).max(1);
         let (room_x, room_y) = (room(screen.width_in_pixels), room(screen.height_in_pixels));
         let longest = picture.width.max(picture.height).max(1);
@@ -245,7 +245,7 @@ impl Display {
             AtomEnum::ATOM,
             &[self.delete_window],
         )?;
-        // Fields of the standard properties that name the program, its wish for the keyboard, and its smallest size.
+        // Standard properties: the name of the program, its input hint, and its minimal size.
         c.change_property8(
             PropMode::REPLACE,
             window,
@@ -273,7 +273,7 @@ impl Display {
         })
     }
 
-    /// Sends the picture, as large as fits the window with its proportions kept.
+    /// Sends the picture, scaled to the window with its aspect ratio kept.
     fn draw(&mut self) -> Result<(), ConnectionError> {
         let Some(shown) = &mut self.window else {
             return Ok(());
@@ -289,7 +289,7 @@ impl Display {
             let row = &picture.pixels[from..from + picture.width];
             self.format.write_row(columns.iter().map(|x| row[*x]), out);
         }
-        // A request has a largest size: the picture goes in stripes.
+        // Requests have a maximal size, so the picture is sent in stripes.
         let stripe = (self.connection.maximum_request_bytes().saturating_sub(64) / line).max(1);
         for (k, bytes) in shown.buffer.chunks(line * stripe).enumerate() {
             self.connection.put_image(
@@ -309,7 +309,7 @@ impl Display {
         self.connection.flush()
     }
 
-    /// What has happened since the last call.
+    /// The events since the last call.
     pub(crate) fn events(&mut self) -> Result<Vec<Event>, Lost> {
         let mut events = Vec::new();
         while let Some(event) = self.connection.poll_for_event()? {
@@ -376,7 +376,7 @@ impl Display {
         Ok(())
     }
 
-    /// What a key means under the modifiers that are held.
+    /// The meaning of a key with the current modifiers.
     fn key(&self, code: u8, state: KeyButMask) -> Key {
         let columns = usize::from(self.keys.keysyms_per_keycode);
         let start = usize::from(code.saturating_sub(self.first_key)) * columns;
@@ -386,7 +386,7 @@ impl Display {
         };
         let plain = at(0).unwrap_or(0);
         let shifted = state.contains(KeyButMask::SHIFT);
-        // Capitals without a column of their own are made from the letter.
+        // Capitals without their own column are derived from the letter.
         let key = match Key::from_keysym(if shifted {
             at(1).unwrap_or(plain)
         } else {
@@ -403,7 +403,7 @@ impl Display {
         }
     }
 
-    /// A pixel of the window in units of the picture, up.
+    /// A pixel of the window in units of the picture, upwards.
     fn place(&self, x: i16, y: i16) -> [f32; 2] {
         let Some(shown) = &self.window else {
             return [0.0; 2];
@@ -418,7 +418,7 @@ impl Display {
     }
 }
 
-/// Where the picture is in its window.
+/// The area of the picture in its window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Viewport {
     x: usize,
@@ -427,7 +427,7 @@ struct Viewport {
     height: usize,
 }
 
-/// The largest place of the picture's proportions, in the middle.
+/// The largest centred area with the aspect ratio of the picture.
 fn fit(window: (u16, u16), picture: (usize, usize)) -> Viewport {
     let (w, h) = (usize::from(window.0).max(1), usize::from(window.1).max(1));
     let (pw, ph) = (picture.0.max(1), picture.1.max(1));

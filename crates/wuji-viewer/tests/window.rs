@@ -1,4 +1,4 @@
-//! The window on a real display: Xvfb, an X server whose screen is memory. Screenshots are taken by a second client.
+//! The window on a virtual display: Xvfb, an X server that renders to memory. A second client takes screenshots.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -17,7 +17,8 @@ struct Xvfb {
 }
 
 impl Xvfb {
-    /// None where Xvfb is not installed. `cargo xtask test` installs it where it may, and then insists by `WUJI_REQUIRE_XVFB`.
+    /// `None` if Xvfb is not installed. `cargo xtask test` installs it if possible, and then requires it by
+    /// `WUJI_REQUIRE_XVFB`.
     fn start() -> Option<Xvfb> {
         let server = Command::new("Xvfb")
             .args([
@@ -64,7 +65,7 @@ impl Drop for Xvfb {
     }
 }
 
-/// The person in front of the screen.
+/// A simulated user.
 struct Person {
     connection: RustConnection,
     root: Window,
@@ -100,7 +101,7 @@ impl Person {
             .expect("done");
     }
 
-    /// The code of the key that gives this keysym.
+    /// The code of the key with this keysym.
     fn code(&self, keysym: u32) -> u8 {
         let setup = self.connection.setup();
         let (first, last) = (setup.min_keycode, setup.max_keycode);
@@ -139,14 +140,14 @@ impl Person {
     }
 }
 
-/// Colours that tell every pixel from its neighbours.
+/// A picture in which all neighbouring pixels differ.
 fn picture(seed: usize) -> Picture {
     Picture::from_fn(320, 200, |x, y| {
         [(x * 7 + seed) as u8, (y * 11) as u8, (x ^ y) as u8]
     })
 }
 
-/// Shows the picture until it is so; what has happened meanwhile.
+/// Shows the picture until a condition holds; returns the events.
 fn show_until(
     viewer: &mut Viewer,
     picture: &Picture,
@@ -189,7 +190,7 @@ fn the_screen_shows_the_picture() {
         person.window().1 == "second light"
     });
 
-    // Twice as large, with a bar below where the proportions differ.
+    // Twice as large, with a bar below, because the aspect ratios differ.
     let size = xproto::ConfigureWindowAux::new().width(640).height(440);
     person
         .connection
@@ -206,7 +207,7 @@ fn the_screen_shows_the_picture() {
         person.screenshot(640, 440) == expected
     });
 
-    // What the window loses while it is covered comes back without a new frame.
+    // A covered window is redrawn without a new frame.
     person
         .connection
         .clear_area(true, window, 0, 0, 0, 0)
@@ -233,7 +234,7 @@ fn keys_and_the_mouse_are_events() {
     show_until(&mut viewer, &picture, |_, _| {
         person.screenshot(320, 200) == picture
     });
-    // Without a window manager nobody else gives the window the keyboard.
+    // Without a window manager, the test has to set the input focus.
     let (window, _) = person.window();
     let focus =
         person
@@ -275,7 +276,7 @@ fn keys_and_the_mouse_are_events() {
 }
 
 #[test]
-fn a_display_that_goes_away_closes_the_window() {
+fn a_lost_display_closes_the_window() {
     let Some(mut xvfb) = Xvfb::start() else {
         return;
     };
@@ -290,7 +291,10 @@ fn a_display_that_goes_away_closes_the_window() {
     let seen = show_until(&mut viewer, &picture(1), |viewer, _| !viewer.is_open());
     assert_eq!(seen, [Event::Close]);
     let why = viewer.without_window().expect("a reason");
-    assert!(why.starts_with("the display went away"), "{why}");
+    assert!(
+        why.starts_with("the connection to the display was lost"),
+        "{why}"
+    );
     viewer.set_title("still no panic");
     viewer.show(&picture(2)).expect("no error");
     assert_eq!(viewer.finish().expect("finished"), None);

@@ -17,7 +17,7 @@ pub(crate) struct Step {
     pub(crate) compiled: Arc<Compiled>,
     pub(crate) params: SmallVec<[u64; 16]>,
     pub(crate) trees: SmallVec<[Arc<TreeInner>; 4]>,
-    /// Of a GPU, kept by whoever has the graph.
+    /// Arrays on a GPU, kept alive by the owner of the graph.
     pub(crate) arrays: KeptArrays,
 }
 
@@ -225,7 +225,10 @@ impl Graph {
                     device.print(collected);
                 }
                 let step = &self.steps[k];
-                match step.compiled.told(&bodies(step)?, &step.arrays, outcome) {
+                match step
+                    .compiled
+                    .error_of(&bodies(step)?, &step.arrays, outcome)
+                {
                     Some(error) => Err(error),
                     None => Ok(()),
                 }

@@ -231,12 +231,12 @@ impl<'a> Call<'a> {
         if let Some(collected) = &outcome.collected {
             world.device().print(collected);
         }
-        let told = compiled.told(&bodies, &views, &outcome);
+        let error = compiled.error_of(&bodies, &views, &outcome);
         drop(views);
         for array in &mut self.arrays {
             array.data.put_back();
         }
-        match told {
+        match error {
             Some(error) => Err(error),
             None => Ok(outcome.result),
         }
@@ -351,7 +351,7 @@ impl Compiled {
     }
 
     /// The error of a launch, or of pending launches before it.
-    pub(crate) fn told(
+    pub(crate) fn error_of(
         &self,
         bodies: &[&TreeBody],
         views: &[ArrayArg<'_>],

@@ -94,7 +94,7 @@ impl TreeInner {
             }
             _ => device.run_to_end(program, &bindings),
         }?;
-        match compiled.told(&[body], arrays, &outcome) {
+        match compiled.error_of(&[body], arrays, &outcome) {
             Some(error) => Err(error),
             None => Ok(outcome.result),
         }

@@ -26,8 +26,8 @@
 //! }
 //! ```
 //!
-//! The first index goes to the right and the second one up, as in [PNG files](crate::pictures). Floats are shown from 0 (dark) to 1, as they are: whoever
-//! computes light applies the gamma curve, too.
+//! The first index goes to the right and the second one up, as in [PNG files](crate::pictures). Floats are shown from 0 (dark) to 1 without a
+//! gamma curve: programs that compute linear light have to apply it.
 
 use crate::field::Field;
 use crate::lang::{Vec2, Vec3};

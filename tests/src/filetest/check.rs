@@ -1,15 +1,15 @@
-//! `; check:` lines: the few lines of an output that matter.
+//! `; check:` lines: patterns for the relevant lines of an output.
 
 use std::collections::BTreeMap;
 
-/// What a `check` line asks for.
+/// The kind of a `check` line.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 enum Kind {
-    /// Some line behind the last match matches.
+    /// Some line after the last match matches.
     Somewhere,
-    /// The line behind the last match matches.
+    /// The line after the last match matches.
     Next,
-    /// No line between the matches around it matches.
+    /// No line between the surrounding matches matches.
     Not,
 }
 
@@ -23,7 +23,7 @@ const DIRECTIVES: [(&str, Kind); 3] = [
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Check {
     kind: Kind,
-    /// As it is written in the file.
+    /// The source text.
     text: String,
     pattern: Vec<Token>,
 }
@@ -48,7 +48,7 @@ impl Check {
         })
     }
 
-    /// Whether a part of a line matches. Placeholders that it has for the first time are bound if so.
+    /// Whether a part of a line matches. If so, new placeholders are bound.
     fn matches(&self, line: &str, bound: &mut Bindings) -> bool {
         let line: Vec<&str> = words(line).collect();
         (0..line.len()).any(|start| {
@@ -58,17 +58,17 @@ impl Check {
     }
 }
 
-/// Names of placeholders, and what they stand for.
+/// Placeholders and their values.
 type Bindings = BTreeMap<String, String>;
 
-/// A word of a pattern. Spaces never matter.
+/// A token of a pattern. White space does not matter.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Token {
     /// This word.
     Word(String),
-    /// `vName`, `lName`, `tName` or `LName`: the same number of a value, local, temporary or label each time.
+    /// `vName`, `lName`, `tName` or `LName`: the same value, local, temp or label each time.
     Placeholder(String),
-    /// `...`: anything up to the next word that matches.
+    /// `...`: anything up to the next token that matches.
     Anything,
 }
 
@@ -90,7 +90,7 @@ impl Token {
 
 const ANYTHING: &str = "...";
 
-/// Names and numbers, and each other character alone.
+/// Names and numbers, and each other character separately.
 fn words(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {
@@ -111,7 +111,7 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Matches a pattern with the beginning of a line.
+/// Matches a pattern with the start of a line.
 fn matches(pattern: &[Token], line: &[&str], mut bound: Bindings) -> Option<Bindings> {
     let Some((token, pattern)) = pattern.split_first() else {
         return Some(bound);
@@ -142,7 +142,7 @@ fn matches(pattern: &[Token], line: &[&str], mut bound: Bindings) -> Option<Bind
 pub(super) fn check(checks: &[Check], output: &str) -> Result<(), String> {
     let lines: Vec<&str> = output.lines().collect();
     let mut bound = Bindings::new();
-    // The first line behind the last match.
+    // The first line after the last match.
     let mut from = 0;
     let mut absent: Vec<&Check> = Vec::new();
     let fail = |check: &Check, from: usize, why: &str| {
@@ -155,7 +155,7 @@ pub(super) fn check(checks: &[Check], output: &str) -> Result<(), String> {
         });
         let output: String = behind.collect();
         let check = &check.text;
-        format!("`{check}`: {why} (`>` marks the line behind the last match)\n{output}")
+        format!("`{check}`: {why} (`>` marks the line after the last match)\n{output}")
     };
     for check in checks {
         let rest = &lines[from..];
@@ -170,7 +170,7 @@ pub(super) fn check(checks: &[Check], output: &str) -> Result<(), String> {
             Kind::Somewhere => rest.iter().position(|l| check.matches(l, &mut bound)),
         };
         let at = at.ok_or_else(|| match check.kind {
-            Kind::Next => fail(check, from, "the next line is another one"),
+            Kind::Next => fail(check, from, "the next line differs"),
             Kind::Somewhere | Kind::Not => fail(check, from, "no line matches"),
         })?;
         for absent in absent.drain(..) {
@@ -201,7 +201,7 @@ mod tests {
     const OUTPUT: &str =
         "fn fn0 {\n  v3: i32 = load f0[v0]\n  v4: i32 = add v3, v3\n  store f0[v0], v4\n}\n";
 
-    /// Whether these lines hold for the output above.
+    /// Whether these checks hold for the output above.
     fn holds(lines: &[&str]) -> bool {
         let checks: Result<Vec<Check>, String> =
             lines.iter().filter_map(|line| Check::parse(line)).collect();
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn not_looks_between_the_matches_around_it() {
+    fn not_covers_the_lines_between_the_surrounding_matches() {
         assert!(holds(&[
             "; check: load",
             "; check-not: mul",
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn empty_checks_are_refused() {
+    fn empty_checks_are_rejected() {
         assert!(Check::parse("; check:").is_some_and(|c| c.is_err()));
         assert!(Check::parse("; checked:").is_none());
     }

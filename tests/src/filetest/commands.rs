@@ -1,4 +1,4 @@
-//! What a `; test:` line can ask for. One row of the table, one function.
+//! Commands of `; test:` lines. One row of the table, one function.
 
 use super::TestFile;
 use super::run;
@@ -9,8 +9,8 @@ use wuji_ir::verify::verify;
 
 pub(super) struct Command {
     pub(super) name: &'static str,
-    /// Given the file and the rest of the line: the output that the file should have, if the command
-    /// looks at it. `Err` says what failed.
+    /// Takes the file and the rest of the line. Returns the expected output of the file, if the command has one.
+    /// `Err` is the failure.
     pub(super) run: fn(&TestFile, &str) -> Result<Option<String>, String>,
 }
 
@@ -41,7 +41,7 @@ pub(super) const COMMANDS: &[Command] = &[
     },
 ];
 
-/// The module of a file, verified.
+/// The verified module of a file.
 pub(super) fn module(file: &TestFile) -> Result<Module, String> {
     read(file).map_err(|e| e.to_string())
 }
@@ -57,20 +57,20 @@ fn sound(file: &TestFile, _: &str) -> Result<Option<String>, String> {
 }
 
 fn roundtrip(file: &TestFile, _: &str) -> Result<Option<String>, String> {
-    // Without verifying: what the verifier refuses can be printed too.
+    // Without verification: invalid modules can be printed too.
     let module = parse(file.source(), &file.name()).map_err(|e| e.to_string())?;
     comes_back(&module).map(|()| None)
 }
 
-/// The printed module reads as the module, and prints as the text.
+/// Checks that the printed module parses to the same module, and prints to the same text.
 pub(super) fn comes_back(module: &Module) -> Result<(), String> {
     let printed = module.to_string();
     let again = parse(&printed, "printed").map_err(|e| format!("{e}\n{printed}"))?;
     if again != module.compacted() {
-        return Err(format!("another module came back from:\n{printed}"));
+        return Err(format!("another module was parsed from:\n{printed}"));
     }
     if again.to_string() != printed {
-        return Err(format!("another text came back from:\n{printed}"));
+        return Err(format!("another text was printed from:\n{printed}"));
     }
     Ok(())
 }
@@ -83,7 +83,7 @@ fn refused(file: &TestFile, arguments: &str) -> Result<Option<String>, String> {
         Ok(module)
     });
     match result {
-        Ok(module) => Err(format!("nothing is wrong with this module:\n{module}")),
+        Ok(module) => Err(format!("this module is valid:\n{module}")),
         Err(error) => Ok(Some(format!("{error}\n"))),
     }
 }
@@ -98,7 +98,7 @@ fn passes(file: &TestFile, arguments: &str) -> Result<Option<String>, String> {
     Ok(Some(module.to_string()))
 }
 
-/// What the whole pipeline and LLVM make of it for a GPU, by its compute capability; options may follow.
+/// The PTX of the whole pipeline and LLVM for a compute capability; options may follow.
 fn ptx(file: &TestFile, arguments: &str) -> Result<Option<String>, String> {
     let (sm, arguments) = arguments.split_once([',', ' ']).unwrap_or((arguments, ""));
     let sm = sm.trim_start_matches("sm_").parse();
@@ -106,7 +106,7 @@ fn ptx(file: &TestFile, arguments: &str) -> Result<Option<String>, String> {
     let options = options(arguments).for_cuda(sm);
     let lowered = compile(module(file)?, &options).map_err(|e| e.to_string())?;
     let ptx = wuji_llvm::cuda::ptx(&lowered, sm).map_err(|e| e.to_string())?;
-    // Without what LLVM says of itself, and lines that only separate.
+    // Without LLVM's header, and without blank lines.
     let lines = ptx.text.lines().map(str::trim_end);
     let lines = lines.filter(|l| !l.is_empty() && !l.trim_start().starts_with("//"));
     Ok(Some(
@@ -153,7 +153,7 @@ fn options(arguments: &str) -> Options {
 }
 
 const CUDA: &str = "cuda";
-/// The oldest that there is code for: it goes without what newer ones have.
+/// The oldest supported GPU, without the features of newer ones.
 pub(super) const OLD_GPU: u32 = 70;
 const DETERMINISTIC: &str = "deterministic";
 const DEBUG: &str = "debug";

@@ -5,16 +5,16 @@ use std::path::{Path, PathBuf};
 
 const OUTPUT: &str = "; output:";
 
-/// A `.wir` file, taken apart.
+/// A parsed `.wir` file.
 #[derive(Debug)]
 pub struct TestFile {
     pub path: PathBuf,
     text: String,
     /// Names and arguments of the `; test:` lines.
     pub commands: Vec<(String, String)>,
-    /// What follows `; output:`, without the comment signs.
+    /// The text after `; output:`, without the comment signs.
     pub output: String,
-    /// The `; check:` lines, which take the place of the whole output.
+    /// The `; check:` lines, which replace the whole output.
     pub(super) checks: Vec<Check>,
 }
 
@@ -55,7 +55,7 @@ impl TestFile {
         let golden = |c: &&(String, String)| matches!(c.0.as_str(), "error" | "pass" | "ptx");
         let goldens = file.commands.iter().filter(golden).count();
         if goldens > 1 {
-            return Err("one command at most may look at the output".to_owned());
+            return Err("at most one command may have an output".to_owned());
         }
         if !file.checks.is_empty() && (goldens == 0 || in_output) {
             return Err(format!(
@@ -72,18 +72,18 @@ impl TestFile {
         Ok(file)
     }
 
-    /// The module's text: what comes before the output, so that errors at its end stay where they are.
+    /// The module's text: everything before the output, so that positions of errors are correct.
     pub fn source(&self) -> &str {
         let end = self.text.find(&format!("\n{OUTPUT}"));
         self.text[..end.unwrap_or(self.text.len())].trim_end()
     }
 
-    /// The path as it is shown, and as messages have it.
+    /// The displayed path, which messages use.
     pub fn name(&self) -> String {
         self.path.display().to_string()
     }
 
-    /// Writes the file anew with other output.
+    /// Rewrites the file with other output.
     pub(super) fn bless(&self, output: &str) -> Result<(), String> {
         let mut text: String = self
             .text

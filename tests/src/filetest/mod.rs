@@ -1,4 +1,4 @@
-//! Filetests: a `.wir` file is a module, and comments in it say what to do with it and what comes out.
+//! Filetests: a `.wir` file is a module with comments that contain commands and expected outputs.
 //!
 //! ```text
 //! ; test: verify                     the module is sound

@@ -12,7 +12,7 @@ pub(super) fn on_gpu() -> bool {
     std::env::var_os("WUJI_TEST_BACKEND").is_some_and(|v| v == "cuda")
 }
 
-/// The devices that files run on: one thread, several, and more for those with sparse trees.
+/// The devices for files: one thread, several, and more for those with sparse trees.
 fn devices() -> Result<&'static [Device], String> {
     static DEVICES: OnceLock<Result<Vec<Device>, String>> = OnceLock::new();
     let device = |threads| {
@@ -20,7 +20,7 @@ fn devices() -> Result<&'static [Device], String> {
             cache: wuji_runtime::cache::Choice::Off,
             threads: Some(threads),
             tier: Tier::Best,
-            // Trees are as large as they like: little of them is touched.
+            // Unlimited: trees reserve much more than they use.
             memory_limit: Some(1 << 46),
             ..DeviceOptions::default()
         })
@@ -40,7 +40,7 @@ fn devices() -> Result<&'static [Device], String> {
     made.as_deref().map_err(Clone::clone)
 }
 
-/// Compiles the module, launches it from each start and compares.
+/// Compiles the module, launches it from each start and compares the outputs.
 pub(super) fn launches(m: &Module, chosen: &Options, lines: &[(Run, Start)]) -> Result<(), String> {
     let without = &chosen.without;
     let options = Options {
@@ -57,7 +57,7 @@ pub(super) fn launches(m: &Module, chosen: &Options, lines: &[(Run, Start)]) -> 
         if threads > 3 && !sparse {
             continue;
         }
-        // With something left out, the device with most threads will do.
+        // With passes disabled, the device with the most threads suffices.
         let most = if sparse { 8 } else { 3 };
         if !without.is_empty() && threads != most && !on_gpu() {
             continue;

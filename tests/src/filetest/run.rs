@@ -1,8 +1,7 @@
-//! `; test: run`: launches on everything that runs IR, compared with what the file says.
+//! `; test: run`: runs a file on everything that executes IR, and compares the outputs.
 //!
-//! The interpreter runs the module as it is and as it is after each pass of the pipeline, in order and in
-//! random orders; backends run what the whole pipeline gives. All of them have to agree with the file, bit
-//! for bit.
+//! The interpreter runs the module before and after each pass of the pipeline, in serial and in random orders;
+//! backends run the result of the whole pipeline. All of them have to agree with the file, bit for bit.
 
 use super::TestFile;
 use super::commands::{OLD_GPU, OWN_MATH, comes_back, module};
@@ -32,7 +31,7 @@ pub(super) fn runs(file: &TestFile, arguments: &str) -> Result<Option<String>, S
             Functions::System
         },
         vector_bits: 128,
-        // However short, so that every file tests it that can.
+        // Also for short loops, so that as many files as possible test it.
         stream_from: Some(0),
         ..Options::default()
     };
@@ -75,15 +74,15 @@ pub(super) fn runs(file: &TestFile, arguments: &str) -> Result<Option<String>, S
     )?;
     let all_options = [
         options.clone(),
-        // With calls instead of lowered accesses, so that what is done about calls is tested by every file too.
+        // With calls instead of lowered accesses, so that every file tests calls too.
         Options {
             without: ["access_lowering", "vector_cost"].map(str::to_owned).into(),
             ..options.clone()
         },
-        // What GPUs run, as far as it is IR.
+        // The IR for GPUs.
         Options {
             functions: options.functions.clone(),
-            // However short, so that every file tests them that can.
+            // Also for short loops, so that as many files as possible test them.
             rows_from: Some(0),
             ..options.for_cuda(OLD_GPU)
         },
@@ -117,7 +116,7 @@ pub(super) fn runs(file: &TestFile, arguments: &str) -> Result<Option<String>, S
     Ok(None)
 }
 
-/// What only a GPU, and the interpreter, can run.
+/// Files that only run on a GPU and in the interpreter.
 const GPU: &str = "gpu";
 
 /// How the interpreter runs a module.

@@ -1,4 +1,4 @@
-//! Everything that runs a program, and must agree on what it does.
+//! The checks of a program: everything that runs it must agree.
 
 use super::dice::Dice;
 use super::native;
@@ -14,21 +14,21 @@ use wuji_ir::text::parse;
 use wuji_ir::verify::verify;
 use wuji_tools::script::elements::{self, LoweredMovers};
 
-/// A program that runs for longer is left alone.
+/// Programs that take more steps are skipped.
 const MAX_STEPS: u64 = 400_000;
 /// Lowered code takes more steps for the same work.
 const MAX_LOWERED_STEPS: u64 = MAX_STEPS * 200;
 
-/// One way to run a program.
+/// One way to check a program.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Check {
-    /// The verifier takes it.
+    /// The verifier accepts it.
     Sound,
-    /// Printing and parsing give it back.
+    /// Printing and parsing preserve it.
     Text,
     /// The interpreter in another order.
     Order(u64),
-    /// The interpreter after the first so many passes.
+    /// The interpreter after a number of passes.
     Passes {
         count: usize,
         without: Vec<&'static str>,
@@ -75,7 +75,7 @@ impl std::fmt::Display for Check {
     }
 }
 
-/// How a check went wrong, roughly: a smaller program should go wrong in the same way.
+/// The approximate kind of a failure: a reduced program should fail in the same way.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Kind {
     Panic,
@@ -94,7 +94,7 @@ pub struct Failure {
 #[derive(Clone, Debug)]
 pub(super) enum Verdict {
     Agreed,
-    /// It takes too long to be of use.
+    /// It takes too long.
     Skipped,
     Failed(Box<Failure>),
 }
@@ -128,7 +128,7 @@ thread_local! {
     static GUARDED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Panics of checks become failures: they are not shown as panics from here on.
+/// Turns panics of checks into failures, and suppresses their output.
 pub fn quiet() {
     let usual = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
@@ -152,7 +152,7 @@ pub(super) fn guarded(run: impl FnOnce() -> Outcome) -> Outcome {
     })
 }
 
-/// What a program is expected to do; `None` when it takes too long.
+/// The expected behaviour of a program; `None` if it takes too long.
 pub(super) fn expected(program: &Program) -> Result<Option<Observation>, Box<Failure>> {
     let mut seen = None;
     let outcome = guarded(|| {
@@ -174,7 +174,7 @@ pub(super) fn expected(program: &Program) -> Result<Option<Observation>, Box<Fai
     }
 }
 
-/// One check of a program that is expected to do something.
+/// Runs one check of a program.
 pub(super) fn check(program: &Program, check: &Check, expected: &Observation) -> Outcome {
     guarded(|| match check {
         Check::Sound => verify(&program.module).map_err(|e| error(&e)),
@@ -287,7 +287,7 @@ fn passes(
     Ok(())
 }
 
-/// Runs a program in a random choice of ways.
+/// Runs a program in a random selection of ways.
 pub(super) fn check_all(program: &Program, dice: &mut Dice, native: usize) -> Verdict {
     let expected = match expected(program) {
         Ok(Some(seen)) => seen,
@@ -368,7 +368,7 @@ fn checkpoints(dice: &mut Dice, percent: usize) -> Checkpoints {
     Checkpoints { after }
 }
 
-/// The first of the passes after which a failing check goes wrong, so that the blame is right.
+/// The first pass after which a check fails, so that the right one is reported.
 pub(super) fn blame(program: &Program, failure: Failure, expected: &Observation) -> Failure {
     let Check::Passes {
         count,

@@ -1,4 +1,4 @@
-//! A small source of random numbers: the same for the same seed, on every machine.
+//! A small random number generator: deterministic for a seed, on every machine.
 
 use wuji_ir::random::{GOLDEN, mix};
 
@@ -25,17 +25,17 @@ impl Dice {
         lo + self.below((hi - lo).max(0) as usize + 1) as i64
     }
 
-    /// True in so many of a hundred cases.
+    /// True with this probability in percent.
     pub(crate) fn chance(&mut self, percent: usize) -> bool {
         self.below(100) < percent
     }
 
-    /// One of a list that is not empty.
+    /// A random element of a nonempty list.
     pub(crate) fn pick<'a, T>(&mut self, items: &'a [T]) -> &'a T {
         &items[self.below(items.len())]
     }
 
-    /// The number of an entry, in proportion to the weights.
+    /// A random index, in proportion to the weights.
     pub(crate) fn weighted(&mut self, weights: &[usize]) -> usize {
         let mut at = self.below(weights.iter().sum());
         for (k, weight) in weights.iter().enumerate() {

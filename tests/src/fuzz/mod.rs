@@ -106,7 +106,7 @@ impl Campaign for MutatedFiles {
     }
 }
 
-/// A program that something gets wrong.
+/// A failing program.
 #[derive(Clone, Debug)]
 struct Found {
     check: Check,

@@ -30,7 +30,7 @@ fn device(devices: &OnceCell<Devices>, threads: usize) -> Result<&Device> {
                 cache: wuji_runtime::cache::Choice::Off,
                 threads: Some(threads),
                 tier,
-                // Trees are as large as they like: little of them is touched.
+                // Unlimited: trees reserve much more than they use.
                 memory_limit: Some(1 << 46),
                 ..DeviceOptions::default()
             });

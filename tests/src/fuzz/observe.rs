@@ -1,4 +1,4 @@
-//! What a run of a program leaves behind, and whether two runs left the same.
+//! The observable results of a run, and their comparison.
 
 use super::program::{Inputs, Program};
 use wuji_ir::entities::{Array, Field};
@@ -9,27 +9,27 @@ use wuji_ir::types::{Imm, Scalar};
 use wuji_ir::{Error, Result};
 use wuji_tools::script::elements::{self, Cells, LoweredMovers};
 
-/// Everything that can be seen of a run. NaNs are all the same one.
+/// The observable results of a run. All NaNs are equal.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(crate) struct Observation {
-    /// Nothing of fields whose elements can be absent.
+    /// Empty for fields whose elements may be inactive.
     pub fields: Vec<Vec<Imm>>,
     pub sparse: Vec<(Field, Cells)>,
     pub buffers: Vec<Vec<u8>>,
     pub result: Option<Vec<Imm>>,
-    /// The kinds of problems met, each once, sorted.
+    /// The kinds of problems reported, sorted and without duplicates.
     pub reports: Vec<String>,
     /// Task, iteration and text.
     pub printed: Vec<(u32, u64, String)>,
 }
 
-/// Fields whose elements are all there.
+/// Fields without sparse nodes.
 pub(crate) fn dense_fields(m: &Module) -> Vec<Field> {
     let sparse = elements::fields(m);
     m.fields.keys().filter(|f| !sparse.contains(f)).collect()
 }
 
-/// Runs a form of a program on the interpreter.
+/// Runs a program on the interpreter, at some stage of the pipeline.
 pub(crate) fn interpret(
     m: &Module,
     lowered: bool,
@@ -72,7 +72,7 @@ pub(crate) fn interpret(
         };
         machine.bind(Array::from_u32(k as u32), view)?;
     }
-    // A kernel that does nothing is no task at all.
+    // An empty kernel has no tasks.
     let empty = m.kernel.is_none() && m.tasks.is_empty();
     let mut outcome = Outcome::default();
     for again in 0..=inputs.again {
@@ -110,14 +110,14 @@ pub(crate) fn interpret(
     Ok(seen)
 }
 
-/// What one more launch adds to what is seen.
+/// Adds the results of one more launch.
 pub(crate) fn add(all: &mut Outcome, one: Outcome) {
     all.result = one.result;
     all.reports.extend(one.reports);
     all.printed.extend(one.printed);
 }
 
-/// A problem, by what stays the same from pass to pass.
+/// The part of a report that passes preserve.
 pub(crate) fn report(kind: &SiteKind) -> String {
     match kind {
         SiteKind::OutOfRange(Place::Field(f)) => format!("out of range: {f}"),
@@ -135,7 +135,7 @@ pub(crate) fn report(kind: &SiteKind) -> String {
 }
 
 impl Observation {
-    /// Payload and sign of a NaN are unspecified: makes all of them the same.
+    /// Payload and sign of NaNs are unspecified: makes all of them equal.
     pub(crate) fn forget_nans(&mut self, m: &Module, inputs: &Inputs) {
         let cells = self.sparse.iter_mut().flat_map(|c| c.1.values_mut());
         let scalars = self.fields.iter_mut().chain(cells).flatten();
@@ -164,7 +164,7 @@ impl Observation {
         }
     }
 
-    /// The first thing that is not as in `expected`.
+    /// The first difference from `expected`.
     pub(crate) fn difference(&self, expected: &Observation) -> Option<String> {
         for (k, (found, want)) in self.fields.iter().zip(&expected.fields).enumerate() {
             if found != want {
@@ -227,12 +227,12 @@ fn canonical(imm: Imm) -> Imm {
     }
 }
 
-/// Whether a run stopped because it was taking too long.
+/// Whether a run exceeded the step limit.
 pub(crate) fn too_long(error: &Error) -> bool {
     error.code == wuji_ir::interp::error::TOO_LONG
 }
 
-/// The program as it is, one iteration after the other: what everything else is measured against.
+/// The original program in serial order: the oracle.
 pub(crate) fn reference(program: &Program, max_steps: u64) -> Result<Observation> {
     interpret(
         &program.module,

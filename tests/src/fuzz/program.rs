@@ -1,4 +1,4 @@
-//! A module with everything it runs on.
+//! A module with its inputs.
 
 use wuji_ir::entities::{Array, Field};
 use wuji_ir::module::Module;
@@ -15,22 +15,22 @@ pub struct Program {
 pub struct Inputs {
     /// The scalars of the by-value parameters.
     pub params: Vec<Imm>,
-    /// The scalars of each field, elements in row-major order; nothing of sparse ones.
+    /// The scalars of each field, elements in row-major order; empty for sparse ones.
     pub fields: Vec<Vec<Imm>>,
-    /// What exists of the fields whose elements can be absent; they have no scalars in `fields`.
+    /// The active elements of sparse fields; they have no scalars in `fields`.
     pub sparse: Vec<(Field, Cells)>,
-    /// Host memory that arrays lie in.
+    /// The memory of arrays.
     pub buffers: Vec<Vec<u8>>,
-    /// Where each array lies.
+    /// The layout of each array.
     pub views: Vec<View>,
     /// The world's seed and the number of the launch.
     pub seed: u64,
     pub launch: u64,
-    /// How many more launches follow the first, on what that has left.
+    /// The number of further launches on the results of the first.
     pub again: u64,
 }
 
-/// Where an array lies: a buffer, the byte offset of element zero in it, extents and byte strides.
+/// The layout of an array: a buffer, the byte offset of element zero in it, extents and byte strides.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct View {
     pub buffer: usize,

@@ -1,4 +1,4 @@
-//! Makes a failing program smaller for as long as it fails in the same way.
+//! Test case reduction: makes a failing program smaller while it fails in the same way.
 
 use super::Found;
 use super::check::{self, Check, Failure};
@@ -10,7 +10,7 @@ use wuji_ir::module::*;
 use wuji_ir::ops::*;
 use wuji_ir::types::{Imm, Type};
 
-/// A smaller program is not looked for longer than this.
+/// The time limit of a reduction.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A smaller program that fails in the same way, after the first pass that makes it fail.
@@ -69,17 +69,17 @@ fn still_fails(program: &Program, failure: &Failure) -> bool {
     if !matches!(outcome, Err((kind, _)) if kind == failure.kind) {
         return false;
     }
-    // Making things smaller must not make races.
+    // A reduction must not introduce races.
     matches!(failure.check, Check::Order(_))
         || (1..4).all(|k| check::check(program, &Check::Order(k), &expected).is_ok())
 }
 
-/// One way to make a program smaller.
+/// One reduction step.
 #[derive(Clone, Copy, Debug)]
 enum Edit {
-    /// Takes so many instructions out; zeros stand for their results.
+    /// Removes instructions; zeros replace their results.
     Remove(Func, Region, usize, usize),
-    /// Puts the instructions of a region in place of the instruction that owns it.
+    /// Replaces an instruction by the instructions of one of its regions.
     Unwrap(Func, Region, usize, usize),
     /// A region of `if` or `block` ends in `yield`.
     Fall(Func, Region),
@@ -87,10 +87,10 @@ enum Edit {
     Constant(Func, Inst, i64),
 }
 
-/// All edits, those of large effect first.
+/// All edits, those with a large effect first.
 fn edits(m: &Module) -> Vec<Edit> {
     let mut out = Vec::new();
-    // Whole stretches of code, from the last function, which is the kernel.
+    // Long runs of instructions first, from the last function, which is the kernel.
     let mut stretches = Vec::new();
     for (func, f) in m.funcs.iter().rev() {
         for region in f.walk_regions() {
@@ -112,7 +112,7 @@ fn edits(m: &Module) -> Vec<Edit> {
             let data = &f.regions[region];
             for (at, inst) in data.insts.iter().enumerate().rev() {
                 let data = &f.insts[*inst];
-                // A lone zero would be replaced by itself.
+                // A single zero would be replaced by itself.
                 let zero = matches!(data.op, Op::Const(imm) if imm.bits() == 0);
                 if !zero || !is_used(f, data.results[0]) {
                     out.push(Edit::Remove(func, region, at, 1));
@@ -210,7 +210,7 @@ fn remove(m: &mut Env, f: &mut Function, region: Region, at: usize, count: usize
         .iter()
         .flat_map(|i| f.insts[*i].results.clone())
         .collect();
-    // So that what goes does not count as a use.
+    // Removed instructions do not count as uses.
     for inst in &rest[..count] {
         f.insts[*inst].args.clear();
     }
@@ -255,7 +255,7 @@ fn unwrap(f: &mut Function, region: Region, at: usize, side: usize) -> Option<()
         }
         ControlOp::ForEach(..) => return None,
     };
-    // Nothing else may leave by the label.
+    // No other exit through the label is allowed.
     let mut work: Vec<Region> = f.regions[inner]
         .insts
         .iter()

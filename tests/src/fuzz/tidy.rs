@@ -1,4 +1,4 @@
-//! Takes out of a module what its code does not mention.
+//! Removes unused entities from a module.
 
 use super::program::Program;
 use wuji_ir::entities::*;
@@ -7,7 +7,7 @@ use wuji_ir::module::*;
 use wuji_ir::ops::*;
 use wuji_ir::types::Imm;
 
-/// Takes out what can go, as long as the program stays what it is.
+/// Removes unused entities, if the program still fails.
 pub(super) fn tidy(program: &Program, same: impl Fn(&Program) -> bool) -> Program {
     let mut best = program.clone();
     let mut attempt = |edit: &dyn Fn(&mut Program)| {
@@ -59,7 +59,7 @@ pub(super) fn tidy(program: &Program, same: impl Fn(&Program) -> bool) -> Progra
 
 fn each_op(m: &mut Module, mut visit: impl FnMut(&mut Op)) {
     for f in m.funcs.values_mut() {
-        // Instructions that are in no region any more may mention anything.
+        // Instructions that are in no region any more may refer to anything.
         let mut live = Vec::new();
         f.walk(|i| live.push(i));
         for i in live {
@@ -68,7 +68,7 @@ fn each_op(m: &mut Module, mut visit: impl FnMut(&mut Op)) {
     }
 }
 
-/// Old numbers to new ones, for those that are used.
+/// Maps old numbers to new ones, for those that are used.
 struct Renumbering(Vec<Option<u32>>);
 
 impl Renumbering {

@@ -19,7 +19,7 @@ pub(super) fn text(seed: u64, found: &Found) -> String {
     let plain = inputs.again == 0 && module.arrays.keys().all(|a| is_plain(&found.program, a));
     let mut out = String::new();
     let why = found.why.replace('\n', "\n;   ");
-    // A run line holds what the filetest runner can set up: no overlapping arrays, one launch.
+    // A run line can only describe what the filetest runner supports: no overlapping arrays, one launch.
     let command = if plain && expected.is_some() {
         "run"
     } else {

@@ -1,5 +1,5 @@
-//! Tests across crates, as one program: each further program is linked once more.
-//! The filetests are a program of their own, because their names are paths of files.
+//! Tests across crates, in one binary to save link time. The filetests are a separate binary, because their names are
+//! paths of files.
 
 mod fuzz;
 mod math;

@@ -15,13 +15,13 @@ use wuji_ir::module::Module;
 use wuji_ir::text::parse;
 use wuji_tests::filetest::{self, TestFile};
 
-/// The oldest GPUs that code is made for, and those that it is tuned for.
+/// The oldest supported GPUs, and those that code is tuned for.
 const MACHINES: [u32; 2] = [70, 90];
 
-/// Of so many modules one is assembled with all optimizations, as drivers do it; that takes time.
+/// One of this many modules is assembled with all optimizations, as drivers do, because that takes time.
 const THOROUGHLY: usize = 16;
 
-/// The assembler; `None` when there is none and that is fine.
+/// The assembler; `None` if it is missing and not required.
 fn assembler() -> Option<PathBuf> {
     let set = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty());
     let path = match set("WUJI_PTXAS") {
@@ -37,12 +37,12 @@ fn assembler() -> Option<PathBuf> {
         set("WUJI_REQUIRE_PTXAS").is_none(),
         "{path} does not work, and WUJI_REQUIRE_PTXAS is set"
     );
-    println!("skipped: there is no {path}; WUJI_PTXAS says where it is");
+    println!("skipped: {path} not found; set WUJI_PTXAS to its path");
     None
 }
 
-/// Compiles modules, each under a name, and assembles what comes out, on all processors. All of them have to go through:
-/// there is no kernel that a GPU cannot run.
+/// Compiles named modules and assembles the results, on all processors. All of them must succeed: every kernel can
+/// run on a GPU.
 #[track_caller]
 fn expect_assembled(ptxas: &Path, modules: &[(String, Module)]) {
     let next = AtomicUsize::new(0);
@@ -58,14 +58,14 @@ fn expect_assembled(ptxas: &Path, modules: &[(String, Module)]) {
                     };
                     let thorough = at.is_multiple_of(THOROUGHLY);
                     if let Err(why) = assemble(ptxas, module, thorough) {
-                        let mut wrong = wrong.lock().expect("nobody panics with it");
+                        let mut wrong = wrong.lock().expect("no panic while locked");
                         wrong.push(format!("{name}: {why}"));
                     }
                 }
             });
         }
     });
-    let wrong = wrong.into_inner().expect("nobody panicked");
+    let wrong = wrong.into_inner().expect("no thread panicked");
     println!(
         "{} of {} assembled",
         modules.len() - wrong.len(),
@@ -98,7 +98,7 @@ fn assemble(ptxas: &Path, module: &Module, thorough: bool) -> Result<(), String>
     Ok(())
 }
 
-/// Has text assembled; an error is what the assembler says.
+/// Assembles a text; an error is the assembler's message.
 fn run(ptxas: &Path, text: &str, sm: u32, level: &str) -> Result<(), String> {
     let mut command = Command::new(ptxas);
     command.arg(format!("-arch=sm_{sm}")).arg(level);
@@ -109,7 +109,7 @@ fn run(ptxas: &Path, text: &str, sm: u32, level: &str) -> Result<(), String> {
         .stderr(Stdio::piped());
     let mut child = command.spawn().map_err(|e| e.to_string())?;
     if let Some(mut input) = child.stdin.take() {
-        // Who stops reading says why.
+        // If the assembler exits early, its message explains why.
         let _ = input.write_all(text.as_bytes());
     }
     let done = child.wait_with_output().map_err(|e| e.to_string())?;
@@ -121,7 +121,7 @@ fn run(ptxas: &Path, text: &str, sm: u32, level: &str) -> Result<(), String> {
     }
 }
 
-/// Text that is no PTX is noticed.
+/// Invalid PTX is detected.
 #[test]
 fn the_assembler_assembles() {
     let Some(ptxas) = assembler() else {
@@ -133,7 +133,7 @@ fn the_assembler_assembles() {
     assert!(run(&ptxas, &wrong, 70, "-O1").is_err_and(|why| why.contains("nonsense")));
 }
 
-/// Every filetest that runs, and the kernels that compile times are measured with.
+/// Every runnable filetest, and the kernels of the compile-time measurements.
 #[test]
 fn filetests_assemble() {
     let Some(ptxas) = assembler() else {
@@ -156,7 +156,7 @@ fn filetests_assemble() {
     expect_assembled(&ptxas, &modules);
 }
 
-/// NVIDIA's library of mathematical functions, which lies beside the assembler.
+/// NVIDIA's `libdevice`, which is next to the assembler.
 fn libdevice(ptxas: &Path) -> Option<PathBuf> {
     let path = ptxas.parent()?.join("../nvvm/libdevice/libdevice.10.bc");
     if !path.exists() {
@@ -166,7 +166,7 @@ fn libdevice(ptxas: &Path) -> Option<PathBuf> {
     Some(path)
 }
 
-/// A kernel of every function of one argument, and of `pow` and `atan2`, of a type.
+/// A kernel with every unary function, and `pow` and `atan2`, of a type.
 fn functions(ty: &str) -> Module {
     let names = "sin cos tan asin acos atan sinh cosh tanh exp exp2 log log2 log10 pow atan2";
     let mut text = format!(
@@ -184,7 +184,7 @@ fn functions(ty: &str) -> Module {
     parse(&(text + "    continue L0\n  }\n  return\n}\n"), "functions").expect("a module")
 }
 
-/// PTX with a library of functions.
+/// PTX with functions of the library.
 fn with_library(module: &Module, path: &Path, math: Math, sm: u32) -> wuji::Result<String> {
     let options = Options {
         math,
@@ -211,7 +211,7 @@ fn functions_of_libdevice_assemble() {
                 for left in ["__nv_", "__nvvm_reflect"] {
                     assert!(!text.contains(left), "{ty} {math:?} {sm}: {left}");
                 }
-                // Strict kernels do without.
+                // Strict kernels do not use it.
                 let own = Options {
                     math,
                     ..Options::default()
@@ -219,7 +219,7 @@ fn functions_of_libdevice_assemble() {
                 let own = compile(functions(ty), &own.for_cuda(sm)).expect("lowered");
                 let own = wuji_llvm::cuda::ptx(&own, sm).expect("PTX").text;
                 assert_eq!(text == own, math == Math::Strict, "{ty} {math:?} {sm}");
-                // What the library asks about subnormal numbers was answered.
+                // The library's query about subnormal numbers was replaced.
                 let flushes = text.contains("fma.rn.ftz.f32");
                 assert_eq!(
                     flushes,
@@ -232,7 +232,7 @@ fn functions_of_libdevice_assemble() {
 }
 
 #[test]
-fn a_damaged_libdevice_is_refused() {
+fn a_damaged_libdevice_is_rejected() {
     let Some(path) = assembler().and_then(|ptxas| libdevice(&ptxas)) else {
         return;
     };
@@ -255,7 +255,7 @@ fn a_damaged_libdevice_is_refused() {
 const CHILD: &str = "WUJI_PTX_EXAMPLES";
 const HEADER: &str = "; after promote\n";
 
-/// Every kernel of every example. They are run in another process, which prints them when it compiles them.
+/// Every kernel of every example. A child process runs them and prints them when it compiles them.
 #[test]
 fn examples_assemble() {
     if let Some(folder) = std::env::var_os(CHILD) {
@@ -273,7 +273,7 @@ fn examples_assemble() {
     assert!(done.status.success(), "{said}");
     let mut modules = Vec::new();
     for text in said.split(HEADER).skip(1) {
-        // Behind it may be what the program said next.
+        // Other output of the program may follow.
         let end = text.rfind("\n}").map_or(text.len(), |at| at + 3);
         let text = text.get(..end).unwrap_or(text);
         let module = parse(text, "example").unwrap_or_else(|e| panic!("{e}\n{text}"));
@@ -287,7 +287,7 @@ fn examples_assemble() {
     expect_assembled(&ptxas, &modules);
 }
 
-/// Runs all examples, a little.
+/// Runs all examples for a few steps.
 fn perform(folder: &Path) {
     for example in gallery::ALL {
         let options = gallery::Options {

@@ -1,4 +1,4 @@
-//! Worlds, fields, arrays and launches through the Rust face, on the processor and on the interpreter.
+//! Worlds, fields, arrays and launches through the Rust API, on the CPU and on the interpreter.
 
 use expect_test::{Expect, expect};
 use std::cell::Cell;
@@ -10,13 +10,13 @@ fn cpu(threads: usize) -> World {
     World::builder().threads(threads).build().unwrap()
 }
 
-/// Every kind of world that a test should see the same in.
+/// Every kind of world in which a test should have the same result.
 fn worlds() -> Vec<World> {
     vec![World::interpreter().unwrap(), cpu(1), cpu(3)]
 }
 
-/// The message; positions are cut to the file, since lines move with every edit.
-fn told<T: std::fmt::Debug>(result: Result<T>, expected: &Expect) {
+/// Checks an error message; positions are reduced to the file, because line numbers change.
+fn check_error<T: std::fmt::Debug>(result: Result<T>, expected: &Expect) {
     let mut error: Error = result.unwrap_err();
     let at = error.at.take();
     assert!(
@@ -33,7 +33,7 @@ fn saxpy(x: &Field<f32, 1>, y: &Field<f32, 1>, a: f32) {
     }
 }
 
-/// Pairs of fields of 60 elements, in layouts of all kinds.
+/// Pairs of fields with 60 elements, in all kinds of layouts.
 fn pairs(w: &World) -> Vec<(Field<f32, 1>, Field<f32, 1>)> {
     vec![
         (w.field("x", 60).unwrap(), w.field("y", 60).unwrap()),
@@ -71,7 +71,7 @@ fn saxpy_in_every_layout() {
             let expected: Vec<f32> = values.iter().map(|v| 1.0 + 2.0 * v).collect();
             assert_eq!(y.to_vec().unwrap(), expected);
             assert_eq!(x.to_vec().unwrap(), values);
-            // With itself: every element is its own.
+            // With itself: iterations are independent.
             saxpy(&x, &x, 2.0).unwrap();
             let tripled: Vec<f32> = values.iter().map(|v| 3.0 * v).collect();
             assert_eq!(x.to_vec().unwrap(), tripled);
@@ -210,7 +210,7 @@ fn total(_world: &World, data: &[f32]) -> f32 {
 }
 
 #[test]
-fn slices_are_worked_on_in_place() {
+fn slices_are_modified_in_place() {
     for w in worlds() {
         let mut data: Vec<f32> = (0..1000).map(|k| k as f32).collect();
         scale(&w, &mut data, 0.5).unwrap();
@@ -240,7 +240,7 @@ fn arrays_have_shapes_and_strides() {
         )
         .unwrap();
         assert_eq!(to[..4], [0.0, 4.0, 8.0, 1.0]);
-        // Every second column of the source, rows of the target from the last to the first.
+        // Every second column of the source; rows of the target in reverse order.
         let mut to = vec![-1.0; 10];
         transpose(
             &w,
@@ -277,16 +277,16 @@ fn arrays_may_overlap() {
     for w in worlds() {
         let mut memory = [5; 41];
         let cells = Cell::from_mut(&mut memory[..]).as_slice_of_cells();
-        // The same elements: each is one more than the one before.
+        // The same elements: each is one more than the previous one.
         chain_arrays(&w, &array(&cells[..40]), &array(&cells[..40])).unwrap();
         let counted: Vec<i32> = (5..45).collect();
         assert_eq!(memory[..40], counted);
-        // One apart: element k - 1 of the one is element k of the other.
+        // Shifted by one: element k - 1 of one array is element k of the other.
         memory.fill(5);
         let cells = Cell::from_mut(&mut memory[..]).as_slice_of_cells();
         chain_arrays(&w, &array(&cells[1..]), &array(&cells[..40])).unwrap();
         assert_eq!(memory[1..40], [6; 39]);
-        // Apart: other code, the same meaning.
+        // Disjoint: other code, the same semantics.
         let code = w.kernels();
         let mut memory = vec![5; 80];
         let cells = Cell::from_mut(&mut memory[..]).as_slice_of_cells();
@@ -330,7 +330,7 @@ fn extent(x: &Field<Vec2, 1>) -> (Vec2, Vec2) {
 }
 
 #[test]
-fn results_can_be_anything() {
+fn results_can_have_any_type() {
     for w in worlds() {
         let x = w.field::<Vec2, 1>("x", 5).unwrap();
         let values = [(1.0, 2.0), (-3.0, 4.0), (0.0, -6.0), (5.0, 0.0), (1.0, 1.0)];
@@ -357,7 +357,7 @@ fn an_out_of_range_write_is_the_error_of_its_launch() {
         particles
             .copy_from(&[0.0, -4.0, 3.5, 4.0, 4.5, 3.0])
             .unwrap();
-        told(
+        check_error(
             spread(&particles, &grid),
             &expect![[r#"
                 error[W0401]: kernel `spread` wrote to field `grid` outside of its bounds
@@ -365,17 +365,17 @@ fn an_out_of_range_write_is_the_error_of_its_launch() {
                   = note: 2 problems in this launch
                   = help: such a write is dropped; guard it with an `if`"#]],
         );
-        // Everything else has happened, and the next launch starts afresh.
+        // All other writes are done, and the next launch is not affected.
         assert_eq!(grid.to_vec().unwrap(), [1, 0, 0, 0, 1, 0, 0, 2]);
         particles.fill(0.0).unwrap();
         spread(&particles, &grid).unwrap();
-        // The same code, fields of other names.
+        // The same code, with fields of other names.
         let other = w
             .layout(|root| root.dense(I, 8).offset([-4]).place::<i32, 1>("other"))
             .unwrap();
         particles.fill(1e9).unwrap();
         let code = w.kernels();
-        told(
+        check_error(
             spread(&particles, &other),
             &expect![[r#"
                 error[W0401]: kernel `spread` wrote to field `other` outside of its bounds
@@ -401,7 +401,7 @@ fn assertions_name_values() {
     for w in worlds() {
         let x = w.field::<i32, 1>("x", 4).unwrap();
         x.copy_from(&[1, 2, 30, 4]).unwrap();
-        told(
+        check_error(
             checked(&x, 10),
             &expect!["error[W0403]: assertion failed in kernel `checked`: x[2] is 30"],
         );
@@ -447,7 +447,7 @@ fn throw(dice: &Field<u32, 2>) {
 }
 
 #[test]
-fn random_numbers_follow_seed_and_launch_alone() {
+fn random_numbers_depend_only_on_seed_and_launch() {
     let world = |threads, seed| {
         World::builder()
             .threads(threads)
@@ -478,7 +478,7 @@ fn wrong_arguments_are_errors() {
     let (v, w) = (cpu(1), cpu(1));
     let x = v.field::<f32, 1>("x", 8).unwrap();
     let y = w.field::<f32, 1>("y", 8).unwrap();
-    told(
+    check_error(
         saxpy(&x, &y, 1.0),
         &expect![[r#"
             error[W0114]: kernel `saxpy` got fields of two worlds
@@ -490,7 +490,7 @@ fn wrong_arguments_are_errors() {
         root.dense(I, 0);
     });
     assert!(failed.is_err());
-    told(
+    check_error(
         saxpy(&lost.unwrap(), &x, 1.0),
         &expect![[r#"
             error[W0113]: this field belongs to a layout that is not complete
@@ -545,7 +545,7 @@ fn several_worlds_coexist() {
     let (a, b, c) = (run(&v), run(&w), run(&fast));
     assert_eq!(v.memory_used(), 400);
     drop(v);
-    // The field keeps its world.
+    // The field keeps its world alive.
     assert_eq!(a.get(99).unwrap(), 3.0);
     saxpy(&a, &a, 1.0).unwrap();
     assert_eq!(a.get(99).unwrap(), 6.0);
@@ -556,8 +556,8 @@ fn several_worlds_coexist() {
 }
 
 #[test]
-fn unchecked_worlds_run_what_is_inside() {
-    // SAFETY: saxpy touches the elements it loops over, in fields of one size.
+fn unchecked_worlds_run_kernels_with_accesses_in_range() {
+    // SAFETY: saxpy accesses only the elements it loops over, in fields of one size.
     #[allow(unsafe_code)]
     let builder = unsafe { World::builder().threads(2).unchecked() };
     let w = builder.build().unwrap();
@@ -598,7 +598,7 @@ fn add_all(x: &Field<f32, 1>, data: &[f32], a: f32) {
     }
 }
 
-/// Prints what launches cost: `cargo test --release -p wuji-tests launches_cost -- --ignored --nocapture`.
+/// Prints the overhead of launches: `cargo test --release -p wuji-tests launches_cost -- --ignored --nocapture`.
 #[test]
 #[ignore = "measures"]
 fn launches_cost() {

@@ -85,7 +85,7 @@ fn arms(text: &str) -> Option<Vec<&str>> {
             at_depth_zero(rest, |rest| rest.starts_with([',', '}']))?
         };
         rest = &rest[end..];
-        // `{ a }.method()` goes on behind the braces.
+        // `{ a }.method()` continues after the braces.
         if rest.starts_with(['.', '?']) {
             let end = at_depth_zero(rest, |rest| rest.starts_with([',', '}']))?;
             rest = &rest[end..];

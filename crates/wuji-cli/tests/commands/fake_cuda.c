@@ -561,8 +561,8 @@ static int run_kernel(const struct Work *work) {
         report(words, 0, 1, &index);
     } else if (strstr(name, "speak")) {
         /* Prints its only parameter, an `i32`. */
-        uint64_t told[2] = {0, words[7]};
-        report(words, 0, 2, told);
+        uint64_t args[2] = {0, words[7]};
+        report(words, 0, 2, args);
     } else if (strstr(name, "scale")) {
         /* Doubles all floats of its only array, which is two-dimensional. */
         int64_t *view = (int64_t *)&words[7];

@@ -13,7 +13,7 @@ use wuji_ir::module::*;
 use wuji_ir::ops::*;
 use wuji_ir::types::I64;
 
-/// From so many bytes on, recycled cells are in no cache, and are cleared by non-temporal stores.
+/// From this size on, recycled cells are not cached, and are cleared by non-temporal stores.
 const STREAM_BYTES: u64 = 64 << 20;
 
 impl Services {

@@ -17,7 +17,7 @@ use wuji_ir::ops::*;
 const RUN_BYTES: u64 = 1 << 16;
 /// A shard claims at most this part of the available cells, so that all shards together hold at most a quarter.
 const RUN_SHARE: u64 = 4 * shard::COUNT;
-/// Pointers within so many bytes, as a power of two, use the same shard: one thread activates neighbours.
+/// Pointers within a range of this size (log2 of bytes) use the same shard: one thread activates neighbours.
 const NEAR: i64 = 12;
 
 /// Mask of the number below the tag of the stack of returned cells, and below the end of a run.

@@ -199,7 +199,7 @@ fn left_over(op: &Op) -> &'static str {
         | OpClass::Elementwise(_)
         | OpClass::Component(_)
         | OpClass::Reduce(_)
-        | OpClass::Algebra(_) => "an aggregate has not been taken apart",
+        | OpClass::Algebra(_) => "an aggregate was not scalarized",
         OpClass::Hint(_) => "a hint has been left",
         OpClass::Access(..) | OpClass::Memory(_) => "an access has not been lowered",
         OpClass::Cell(..) | OpClass::TreeAccess(..) => "a tree access has not been lowered",
@@ -229,7 +229,7 @@ fn local_access(f: &Function, access: &Access) -> std::result::Result<(), String
     };
     let lane = matches!(f.locals[local].ty, Type::Vector(..)) && access.path.len() == 1;
     if !access.path.is_empty() && !lane {
-        return Err("a local has not been taken apart".into());
+        return Err("a local was not scalarized".into());
     }
     if f.locals[local].len.is_some() && access.guard != Guard::InBounds {
         return Err(format!("an index of {local} is not known to be inside"));

@@ -24,7 +24,7 @@ impl Substitution {
     /// Replaces `from` by `to`. `to` may itself be replaced, before or later.
     pub fn set(&mut self, from: Value, to: Value) {
         let to = self.get(to);
-        debug_assert!(from != to, "{from} cannot stand for itself");
+        debug_assert!(from != to, "{from} cannot replace itself");
         self.by[from] = to.into();
         self.any = true;
     }

@@ -121,9 +121,9 @@ impl<'m> Launch<'_, 'm> {
             // The copy of worker 0 is the tree.
             Copies::Fills(_) | Copies::Merges(_) => {
                 self.worker = 1;
-                let goes_on = self.run_task(task);
+                let continues = self.run_task(task);
                 self.worker = 0;
-                goes_on
+                continues
             }
         }
     }
@@ -138,11 +138,11 @@ impl<'m> Launch<'_, 'm> {
         if !trees[tree].start_list(data, node) {
             return Ok(true);
         }
-        let goes_on = self.run_task(task)?;
+        let continues = self.run_task(task)?;
         if let Memory::Lowered { trees, .. } = &mut self.machine.memory {
             trees[tree].end_list(data, node);
         }
-        Ok(goes_on)
+        Ok(continues)
     }
 
     fn run_task(&mut self, task: &Task) -> Result<bool> {

@@ -1,21 +1,21 @@
-//! Whether a run has left what it should have.
+//! Compares the outputs of a run with the expected ones.
 
 use super::elements::Cells;
+use super::print::values;
 use super::read::{Entry, Run, ScriptTarget};
 use super::start::{
     MISFIT, Start, array_of, cells, coordinates, field, inside, named, points, scalars,
 };
-use super::tell::values;
 use wuji_ir::entities::{Array, Field};
 use wuji_ir::interp::{Printed, Report};
 use wuji_ir::module::{Module, SiteKind};
 use wuji_ir::types::{Imm, Scalar};
 use wuji_ir::{Error, Result};
 
-/// Something else was left.
+/// The outputs differ.
 pub(super) const WRONG: &str = "W0410";
 
-/// What launches have left.
+/// The outputs of launches.
 pub trait Left {
     /// Every scalar of a field without sparse nodes above it.
     fn field(&self, field: Field) -> Result<Vec<Imm>>;
@@ -29,7 +29,7 @@ pub trait Left {
     fn printed(&self) -> &[Printed];
 }
 
-/// The word of the text format for what a site reports.
+/// The keyword of the text format for a report.
 pub fn site_name(kind: &SiteKind) -> &'static str {
     match kind {
         SiteKind::OutOfRange(_) => "out_of_range",
@@ -43,7 +43,7 @@ pub fn site_name(kind: &SiteKind) -> &'static str {
     }
 }
 
-/// The kinds of problems met, each once, sorted.
+/// The kinds of problems reported, sorted and without duplicates.
 pub(super) fn kinds(left: &dyn Left) -> Vec<String> {
     let reports = left.reports().iter();
     let mut kinds: Vec<String> = reports.map(|r| site_name(&r.kind).to_owned()).collect();
@@ -52,7 +52,7 @@ pub(super) fn kinds(left: &dyn Left) -> Vec<String> {
     kinds
 }
 
-/// Everything the run mentions is as it says; what it does not mention is as before.
+/// Checks that everything the run mentions is as expected, and everything else unchanged.
 pub fn check(m: &Module, run: &Run, start: &Start, left: &dyn Left) -> Result<()> {
     let mut reports: Vec<String> = Vec::new();
     let mut prints: Vec<String> = Vec::new();
@@ -69,7 +69,7 @@ pub fn check(m: &Module, run: &Run, start: &Start, left: &dyn Left) -> Result<()
                 let (what, elem) = field(m, entry, *f)?;
                 let found = match contents(left, *f) {
                     None => left.field(*f)?,
-                    // Fields below sparse nodes can be larger than any list.
+                    // Fields below sparse nodes can be too large to list.
                     Some(_)
                         if entry.items.len() != cells(m, *f).saturating_mul(elem.len() as u64) =>
                     {
@@ -176,7 +176,7 @@ fn contents(left: &dyn Left, field: Field) -> Option<&Cells> {
     found.map(|c| &c.1)
 }
 
-/// The scalars of an element, zero when it does not exist.
+/// The scalars of an element; zero if it is inactive.
 fn element(elem: &[Scalar], cells: &Cells, at: &[i64]) -> Vec<Imm> {
     match cells.get(at) {
         Some(values) => values.clone(),
@@ -217,7 +217,7 @@ fn words(scalars: &[Imm]) -> String {
     values(&types, scalars)
 }
 
-/// Errors are to be read by people.
+/// Truncates text for error messages.
 fn shortened(text: String) -> String {
     const SHOWN: usize = 400;
     match text.char_indices().nth(SHOWN) {
@@ -230,7 +230,7 @@ fn is_nan(v: Imm) -> bool {
     v.as_float().is_some_and(f64::is_nan)
 }
 
-/// Floats as integers in the same order, neighbours next to each other; integers as they are.
+/// Floats as integers in the same order, with adjacent floats one apart; integers unchanged.
 fn ulps(v: Imm) -> i128 {
     if let Some(n) = v.as_int() {
         return n;

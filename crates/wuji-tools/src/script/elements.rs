@@ -1,5 +1,5 @@
-//! What fields below sparse nodes hold, put in and looked at by kernels: on the interpreter's bytes and
-//! on devices, where nobody but compiled code knows where a cell is.
+//! Reads and writes the elements of fields below sparse nodes by kernels: in the interpreter's bytes and on devices,
+//! where only compiled code knows the address of a cell.
 
 use super::check::WRONG;
 use std::collections::BTreeMap;
@@ -13,10 +13,10 @@ use wuji_ir::types::{Imm, Scalar};
 use wuji_ir::{Error, Result};
 use wuji_runtime::{Collected, Device, Instance, ReportContext};
 
-/// The elements of a field that exist, with their scalars.
+/// The active elements of a field, with their scalars.
 pub type Cells = BTreeMap<Vec<i64>, Vec<Imm>>;
 
-/// Fields whose elements can be absent.
+/// Fields whose elements may be inactive.
 pub fn fields(m: &Module) -> Vec<Field> {
     let sparse = |f: &Field| {
         let data = &m.fields[*f];
@@ -25,16 +25,16 @@ pub fn fields(m: &Module) -> Vec<Field> {
     m.fields.keys().filter(sparse).collect()
 }
 
-/// Whether the interpreter can run a module: not while its walks are neither cells of fields nor loads
-/// and stores.
+/// Whether the interpreter can run a module: not while it has tree accesses that are neither cell operations nor
+/// lowered to loads and stores.
 pub fn is_runnable(m: &Module, lowered: bool) -> bool {
     let lists = m.tasks.iter().any(|t| t.lists.is_some());
-    let walks = m.funcs.values().any(|f| {
+    let has_tree_accesses = m.funcs.values().any(|f| {
         let mut found = false;
         f.walk(|inst| found |= matches!(f.insts[inst].op, Op::TreeAccess(..)));
         found
     });
-    !walks && (lowered || !lists)
+    !has_tree_accesses && (lowered || !lists)
 }
 
 /// The contents of the sparse fields of a machine that runs modules before lowering.
@@ -51,7 +51,7 @@ pub fn read(machine: &Machine<'_>) -> Result<Vec<(Field, Cells)>> {
     Ok(out)
 }
 
-/// Puts elements into the sparse fields of such a machine.
+/// Sets elements of the sparse fields of such a machine.
 pub fn write(machine: &mut Machine<'_>, contents: &[(Field, Cells)]) -> Result<()> {
     for (field, cells) in contents {
         for (at, values) in cells {
@@ -61,7 +61,7 @@ pub fn write(machine: &mut Machine<'_>, contents: &[(Field, Cells)]) -> Result<(
     Ok(())
 }
 
-/// Whatever runs one of the kernels that move elements.
+/// Runs the kernels that move elements.
 trait Mover {
     fn bind(&mut self, array: Array, extents: &[i64], values: &[Imm]) -> Result<()>;
     fn run(&mut self) -> Result<()>;
@@ -226,7 +226,7 @@ impl LoweredMovers {
         })
     }
 
-    /// Puts elements into a machine that runs a lowered module.
+    /// Sets elements in a machine that runs a lowered module.
     pub fn write(&self, machine: &mut Machine<'_>, contents: &[(Field, Cells)]) -> Result<()> {
         let mut mover = Machine::lowered(self.import.module(), Config::default())?;
         hand_over(machine, &mut mover)?;

@@ -1,9 +1,9 @@
-//! Values as they are written, not yet counted out: a million zeros are one item.
+//! Values as written, not expanded: a million zeros are one item.
 
 use wuji_ir::text::constant;
 use wuji_ir::types::{Imm, Scalar};
 
-/// More scalars than this are a mistake.
+/// The most scalars of an entry.
 const MOST: u64 = 1 << 28;
 
 /// The scalars of an entry, in order.
@@ -13,7 +13,7 @@ pub struct Items(pub(super) Vec<Item>);
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Item {
     Word(String),
-    /// `3*(0, 1)`; what is repeated is something.
+    /// `3*(0, 1)`; the repeated items are not empty.
     Repeat(u64, Items),
     /// `0..4`
     Range(i64, i64),
@@ -50,7 +50,7 @@ impl Item {
 }
 
 impl Items {
-    /// How many scalars these are.
+    /// The number of scalars.
     pub fn len(&self) -> u64 {
         self.0
             .iter()
@@ -65,7 +65,7 @@ impl Items {
         self.0.iter().try_for_each(|item| item.each(use_word))
     }
 
-    /// Every scalar as something else.
+    /// Converts every scalar.
     fn map<T>(&self, mut from: impl FnMut(&str) -> Result<T, String>) -> Result<Vec<T>, String> {
         if self.len() > MOST {
             return Err(format!("{} scalars are too many", self.len()));
@@ -83,7 +83,7 @@ impl Items {
         self.map(|word| Ok(word.to_owned()))
     }
 
-    /// The scalars as whole numbers.
+    /// The scalars as integers.
     pub fn numbers(&self) -> Result<Vec<i64>, String> {
         self.map(|word| {
             word.parse()

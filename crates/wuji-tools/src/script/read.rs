@@ -1,38 +1,38 @@
-//! Reading runs.
+//! Parses runs.
 
 use super::items::{Item, Items};
 use wuji_ir::entities::{Array, Field};
 use wuji_ir::{Error, Position, Result};
 
-/// The text is not in the language of runs.
+/// A syntax error.
 const UNREADABLE: &str = "W0008";
-/// Brackets are nested so deep at most.
+/// The deepest nesting of brackets.
 const DEEPEST: usize = 32;
 
-/// What a launch starts from, and what it leaves.
+/// The inputs and expected outputs of a launch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Run {
-    /// Where it begins.
+    /// The position of its start.
     pub at: Option<Position>,
     pub before: Vec<Entry>,
     pub after: Vec<Entry>,
 }
 
-/// One thing that is said, such as `f0 = [0, 1]`.
+/// One entry, such as `f0 = [0, 1]`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
     pub target: ScriptTarget,
     /// `~` instead of `=`.
     pub approximate: bool,
     pub items: Items,
-    /// The array whose memory it lies in, instead of scalars.
+    /// The array whose memory it shares, instead of scalars.
     pub view: Option<View>,
     at: Option<Position>,
-    /// As it is written, when it is in no file.
+    /// The source text, if it is not from a file.
     text: String,
 }
 
-/// Where an array lies in the memory of another one, in bytes.
+/// The layout of an array in the memory of another one, in bytes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct View {
     pub of: Array,
@@ -44,7 +44,7 @@ pub struct View {
 pub enum ScriptTarget {
     Field(Field),
     Element(Field, Vec<i64>),
-    /// Which elements of a field exist.
+    /// The active elements of a field.
     Active(Field),
     Array(Array, Option<Vec<i64>>),
     Param(usize),
@@ -56,7 +56,7 @@ pub enum ScriptTarget {
 }
 
 impl Entry {
-    /// An error that says where.
+    /// An error at the position of the entry.
     pub(super) fn error(&self, code: &'static str, message: impl Into<String>) -> Error {
         let error = Error::new(code, message).at(self.at.clone());
         match self.at {
@@ -66,26 +66,26 @@ impl Entry {
     }
 }
 
-/// Text in this language, and where it stands.
+/// Source text with its position.
 #[derive(Clone, Debug)]
 pub struct Source {
     text: String,
-    /// Where pieces of the text begin, and where those are in the file.
+    /// The offsets of pieces of the text, and their positions in the file.
     pieces: Vec<(usize, Position)>,
 }
 
-/// The `; run:` lines of a file of textual IR. A line goes on in the next one when that is a comment indented by six; what follows
-/// `; output:` is something else.
+/// The `; run:` lines of a file of textual IR. A line continues on the next one if that is a comment indented by six.
+/// Lines after `; output:` are ignored.
 pub fn runs(text: &str, file: &str) -> Vec<Source> {
     let mut found: Vec<Source> = Vec::new();
-    let mut goes_on = false;
+    let mut continues = false;
     for (number, line) in text.lines().enumerate() {
         if line.trim_end() == "; output:" {
             break;
         }
         let first = line.strip_prefix("; run:");
-        let more = line.strip_prefix(";      ").filter(|_| goes_on);
-        goes_on = first.is_some() || more.is_some();
+        let more = line.strip_prefix(";      ").filter(|_| continues);
+        continues = first.is_some() || more.is_some();
         let Some(rest) = first.or(more) else {
             continue;
         };
@@ -113,7 +113,7 @@ pub fn runs(text: &str, file: &str) -> Vec<Source> {
 }
 
 impl Source {
-    /// Text that is in no file.
+    /// Text that is not from a file.
     pub fn new(text: impl Into<String>) -> Source {
         Source {
             text: text.into(),
@@ -121,7 +121,7 @@ impl Source {
         }
     }
 
-    /// Where a byte of the text is.
+    /// The position of a byte of the text.
     fn position(&self, offset: usize) -> Option<Position> {
         let (start, at) = self
             .pieces
@@ -149,7 +149,7 @@ impl Source {
         })
     }
 
-    /// What a launch starts from, without an arrow.
+    /// The inputs of a launch, without an arrow.
     pub fn before(&self) -> Result<Vec<Entry>> {
         let mut reader = self.reader();
         let entries = reader.side("")?;
@@ -166,7 +166,7 @@ impl Source {
     }
 }
 
-/// The beginning of a text, for messages.
+/// Truncates a text for messages.
 fn shortened(text: &str) -> String {
     const SHOWN: usize = 40;
     let line = text.lines().next().unwrap_or("").trim();
@@ -210,7 +210,7 @@ impl<'a> Reader<'a> {
         self.error(format!("expected {what} {before}"))
     }
 
-    /// Leaves white space and comments behind.
+    /// Skips white space and comments.
     fn skip(&mut self) {
         self.rest = self.rest.trim_start();
         while let Some(comment) = self.rest.strip_prefix(';') {
@@ -263,7 +263,7 @@ impl<'a> Reader<'a> {
         Ok(word)
     }
 
-    /// Entries, separated by commas or on lines of their own.
+    /// Entries, separated by commas or line breaks.
     fn side(&mut self, end: &str) -> Result<Vec<Entry>> {
         let mut entries = Vec::new();
         self.skip();
@@ -348,7 +348,7 @@ impl<'a> Reader<'a> {
             return Ok(ScriptTarget::Param(n as usize));
         }
         Err(self
-            .error_at(start, format!("`{word}` is nothing that a launch starts from or leaves"))
+            .error_at(start, format!("`{word}` is not an input or output of a launch"))
             .help("there are `p0`, `f0`, `f0[1, 2]`, `active f0`, `a0`, `a0(2, 3)`, `seed` and `launch`; behind `=>` also `result`, `reports` and `prints`"))
     }
 
@@ -396,7 +396,7 @@ impl<'a> Reader<'a> {
 
     fn value(&mut self, out: &mut Items) -> Result<()> {
         if self.depth == DEEPEST {
-            return Err(self.error("values are nested too deep"));
+            return Err(self.error("values are nested too deeply"));
         }
         self.depth += 1;
         let done = self.value_inside(out);
@@ -447,9 +447,9 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// `(3, 0.5, 2)` behind `seq`.
+    /// `(3, 0.5, 2)` after `seq`.
     fn sequence(&mut self, start: usize, out: &mut Items) -> Result<()> {
-        let wrong = "`seq` takes how many, the first and the step";
+        let wrong = "`seq` takes a count, the first value and the step";
         let mut items = Items::default();
         self.value(&mut items)?;
         let numbers: Vec<f64> = match items.len() {
@@ -490,11 +490,11 @@ impl<'a> Reader<'a> {
                 c => text.push(c),
             }
         }
-        Err(self.error_at(start, "a string has no end"))
+        Err(self.error_at(start, "unterminated string"))
     }
 }
 
-/// The number of an id; the largest stands for none.
+/// The number of an id; the largest one is reserved.
 fn number(digits: &str) -> Option<u32> {
     digits.parse().ok().filter(|n| *n < u32::MAX)
 }
@@ -513,7 +513,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_read() {
+    fn lines_are_parsed() {
         let (before, after) =
             read(r#"p0 = -2.5e-3, a1(2, 3) = [2*(0..3)], seed = 7 => f0[-1, 2] = (1, nan), f1 ~ [], prints = ["a, \"b\""]"#)
                 .unwrap();
@@ -548,7 +548,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_separate_as_commas_do() {
+    fn line_breaks_separate_entries() {
         let text = "p0 = 1 ; the first\nf0 = [1,\n  2]\n; nothing\nf1 = 3\n";
         let before = Source::new(text).before().unwrap();
         assert_eq!(before.len(), 3);
@@ -559,7 +559,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_counted_out_before_it_is_needed() {
+    fn items_are_expanded_lazily() {
         let (before, _) = read("f0 = [99999999999*(0..9999999999)], f1 = [99*[]] =>").unwrap();
         assert_eq!(before[0].items.len(), u64::MAX);
         before[0].items.words().unwrap_err();
@@ -581,7 +581,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read() {
+    fn syntax_errors() {
         refused(
             "",
             expect![[r#"
@@ -599,7 +599,7 @@ mod tests {
         refused(
             "=> q = 1",
             expect![[r#"
-                error[W0008]: `q` is nothing that a launch starts from or leaves
+                error[W0008]: `q` is not an input or output of a launch
                   = note: in `=> q = 1`
                   = help: there are `p0`, `f0`, `f0[1, 2]`, `active f0`, `a0`, `a0(2, 3)`, `seed` and `launch`; behind `=>` also `result`, `reports` and `prints`
             "#]],
@@ -621,7 +621,7 @@ mod tests {
         refused(
             "=> prints = [\"x]",
             expect![[r#"
-                error[W0008]: a string has no end
+                error[W0008]: unterminated string
                   = note: in `=> prints = ["x]`
             "#]],
         );
@@ -649,7 +649,7 @@ mod tests {
         refused(
             "f0 = seq(1, 2) =>",
             expect![[r#"
-                error[W0008]: `seq` takes how many, the first and the step
+                error[W0008]: `seq` takes a count, the first value and the step
                   = note: in `f0 = seq(1, 2) =>`
             "#]],
         );
@@ -670,7 +670,7 @@ mod tests {
         refused(
             &format!("f0 = {} =>", "[".repeat(10_000)),
             expect![[r#"
-                error[W0008]: values are nested too deep
+                error[W0008]: values are nested too deeply
                   = note: in `f0 = [[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[...`
             "#]],
         );

@@ -1,4 +1,4 @@
-//! What a launch starts from.
+//! The inputs of a launch.
 
 use super::elements::{self, Cells};
 use super::read::{Entry, ScriptTarget, View};
@@ -7,12 +7,12 @@ use wuji_ir::module::{ArrayData, Module};
 use wuji_ir::types::{Imm, Scalar};
 use wuji_ir::{Error, Result};
 
-/// A run says something that does not fit its module.
+/// A run does not match its module.
 pub(super) const MISFIT: &str = "W0130";
-/// Bytes that an array can have.
+/// The largest array in bytes.
 const LARGEST: i64 = 1 << 32;
 
-/// The left side of a run, made ready for a module. What it does not mention is zero.
+/// The left side of a run, prepared for a module. Everything that it does not mention is zero.
 #[derive(Clone, Debug, Default)]
 pub struct Start {
     /// For random numbers.
@@ -23,14 +23,14 @@ pub struct Start {
     pub params: Vec<Imm>,
     pub fields: Vec<(Field, Vec<Imm>)>,
     pub elements: Vec<(Field, Vec<i64>, Vec<Imm>)>,
-    /// What exists of fields below sparse nodes.
+    /// Active elements of fields below sparse nodes.
     pub sparse: Vec<(Field, Cells)>,
-    /// The memory that arrays lie in.
+    /// The memory of arrays.
     pub buffers: Vec<Vec<u8>>,
     pub arrays: Vec<Bound>,
 }
 
-/// An array and where it lies, in bytes.
+/// An array and its layout, in bytes.
 #[derive(Clone, Debug)]
 pub struct Bound {
     pub array: Array,
@@ -38,7 +38,7 @@ pub struct Bound {
     pub base: i64,
     pub extents: Vec<i64>,
     pub strides: Vec<i64>,
-    /// What it starts with; `None` for one in the memory of another.
+    /// Its initial values; `None` for one in the memory of another.
     pub(super) values: Option<Vec<Imm>>,
 }
 
@@ -119,7 +119,7 @@ impl Start {
         Ok(())
     }
 
-    /// Gives an array memory of its own, or a place in the memory of another one.
+    /// Binds an array to its own memory, or to part of the memory of another one.
     fn bind(
         &mut self,
         m: &Module,
@@ -216,7 +216,7 @@ impl Start {
     }
 }
 
-/// An id, with the name that people gave it.
+/// An id with its name.
 pub(super) fn named(id: impl std::fmt::Display, name: &str) -> String {
     match name {
         "" => id.to_string(),
@@ -256,13 +256,13 @@ pub(super) fn array_of<'m>(m: &'m Module, entry: &Entry, array: Array) -> Result
     data.ok_or_else(|| missing(m, entry, array))
 }
 
-/// How many elements a field can have.
+/// The largest number of elements of a field.
 pub(super) fn cells(m: &Module, field: Field) -> u64 {
     let domain = m.fields[field].domain(&m.trees);
     domain.iter().fold(1, |n: u64, d| n.saturating_mul(d.1))
 }
 
-/// The element is one of the field's.
+/// Checks that an element is in the domain of the field.
 pub(super) fn inside(m: &Module, entry: &Entry, field: Field, at: &[i64]) -> Result<()> {
     let domain = m.fields[field].domain(&m.trees);
     let within = |((from, extent), c): (&(i64, u64), &i64)| {

@@ -1,4 +1,4 @@
-//! A kernel on a device, run from starts.
+//! A kernel on a device that runs from a start.
 
 use super::check::Left;
 use super::elements::{self, Cells, DeviceMovers};
@@ -11,7 +11,7 @@ use wuji_ir::types::Imm;
 use wuji_ir::{Error, Result};
 use wuji_runtime::{Collected, Device, Instance};
 
-/// A module on a device with memory of its own, which can be run again and again from the beginning.
+/// A module on a device with its own memory, which can be run repeatedly from the beginning.
 #[derive(Debug)]
 pub struct Subject<'d> {
     instance: Instance<'d>,
@@ -44,7 +44,7 @@ impl<'d> Subject<'d> {
         &self.instance
     }
 
-    /// Forgets everything, and makes memory what the start says.
+    /// Resets everything, and sets memory to the inputs.
     pub fn begin(&mut self, start: &Start) -> Result<()> {
         self.launches = 0;
         self.result = None;
@@ -89,7 +89,7 @@ impl<'d> Subject<'d> {
         Ok(())
     }
 
-    /// Makes what was left ready to be looked at.
+    /// Fetches the outputs.
     pub fn finish(&mut self) -> Result<()> {
         if let Some(movers) = &mut self.movers {
             self.sparse = movers.read(&mut self.instance)?;
@@ -97,19 +97,19 @@ impl<'d> Subject<'d> {
         Ok(())
     }
 
-    /// All of it: memory as the start says, one launch, everything ready to be looked at.
+    /// Sets the inputs, launches once, and fetches the outputs.
     pub fn run(&mut self, start: &Start) -> Result<()> {
         self.begin(start)?;
         self.launch(start)?;
         self.finish()
     }
 
-    /// What the launches have reported, as an error; `None` when that is nothing.
+    /// The reports of the launches as an error; `None` without reports.
     pub fn reported(&self) -> Option<Error> {
         self.instance.reported(&self.collected)
     }
 
-    /// Printed lines that there was no room for.
+    /// The number of dropped lines.
     pub fn dropped_lines(&self) -> u64 {
         self.collected.dropped_lines
     }

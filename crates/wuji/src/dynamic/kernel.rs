@@ -118,7 +118,7 @@ impl Kernel {
             self.world.device().print(collected);
         }
         Ok(Launched {
-            told: self.compiled.told(&bodies, arrays, &outcome),
+            told: self.compiled.error_of(&bodies, arrays, &outcome),
             result: outcome.result,
         })
     }

@@ -273,7 +273,7 @@ impl<'a> HostAccess<'a> {
             };
             let found = self.serve(service, &[], &arrays)?;
             drop(arrays);
-            // Somebody else may have activated more since they were counted.
+            // Another thread may have activated more cells since they were counted.
             if found > room {
                 room = found;
                 continue;
@@ -326,9 +326,8 @@ impl<'a> HostAccess<'a> {
         Ok(buffer)
     }
 
-    /// Coordinates that are handed out in lists are `i32`, as in kernels. Below a hash node there are
-    /// some beyond that where the size of a block does not divide all of them; nobody writes there
-    /// but with larger integers.
+    /// Coordinates in lists are `i32`, as in kernels. Below a hash node some exceed that if the size of a
+    /// block does not divide the extent; only kernels with wider integers write there.
     fn fits_i32(&self) -> Result<()> {
         let fits = self.domain().iter().all(|(from, extent)| {
             let last = i128::from(*from) + i128::from(*extent) - 1;

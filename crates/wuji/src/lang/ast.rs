@@ -148,7 +148,7 @@ pub struct For {
     pub mode: LoopMode,
     pub pat: Pat,
     pub domain: Domain,
-    /// Fields in variables that the loop should keep close by.
+    /// Variables of fields that the loop should cache.
     pub cached: &'static [u32],
     pub body: Expr,
 }

@@ -74,7 +74,7 @@
 //! A call of a kernel goes through these steps:
 //!
 //! 1. The expansion binds each argument: `let mut call = launch::Call::new(name, key); call.arg(x); ...`,
-//!    where `key` is a `TypeId` that tells instances of kernels apart (their type and const arguments
+//!    where `key` is a `TypeId` that identifies the instance of a kernel (its type and const arguments
 //!    included; captured constants follow from those).
 //! 2. `call.run::<R>(&|| -> Recording)` looks for code by the key and by what the arguments are
 //!    specialised for. Only when there is none, it makes the recording, fills a module with structs,

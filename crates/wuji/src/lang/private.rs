@@ -1,4 +1,4 @@
-//! What the expansions of the macros name. Not for anybody else.
+//! The names that expansions of the macros use. Not public API.
 
 pub use super::ast;
 pub use super::record::{

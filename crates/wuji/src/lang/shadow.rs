@@ -38,7 +38,7 @@ pub fn probe<T>(_: &Slot<T>, value: T) -> T {
 macro_rules! methods {
     ($($name:ident($($arg:ident: $a:ident),*);)*) => {$(
         /// A method call, pinned as a closure that captures nothing. The arguments come first, so that
-        /// their types are known inside of the closure. The other closure tells whether it is a `#[func]`.
+        /// their types are known inside of the closure. The other closure determines whether it is a `#[func]`.
         #[inline(always)]
         #[allow(clippy::too_many_arguments)]
         pub fn $name<$($a,)* R, F: Fn($($a),*) -> R, V, Q: Fn(&A) -> V>(
@@ -135,7 +135,7 @@ indices! {
 /// The host has the field itself, which is of another type, so it cannot call the function.
 #[derive(Debug)]
 pub enum OnlyInKernels<X> {
-    /// In the body of a kernel, as rustc sees it. Two fields, because with one rustc would tell users to write this.
+    /// In the body of a kernel, as rustc sees it. Two fields, because with one rustc would suggest this to users.
     Data { data: X, never_run: () },
     /// While the function describes itself.
     Described,
@@ -450,8 +450,8 @@ pub fn scalar<X>(domain: X) -> X {
     domain
 }
 
-/// Around the domain of an outermost loop of a kernel: what each block of the loop touches of the field
-/// is kept close by, read once before or added up and written back once after.
+/// Around the domain of an outermost loop of a kernel: each block of the loop keeps its part of the field in a
+/// scratchpad, which is filled once before or flushed once after.
 ///
 /// ```
 /// # use wuji::prelude::*;

@@ -529,7 +529,7 @@ fn two_worlds_and_many_threads() {
     assert_eq!(total, 8.0 * 25.0);
 }
 
-/// A function that is told of lines may launch and print itself, and may panic without leaving locks behind.
+/// A print callback may launch and print itself, and may panic without leaving locks behind.
 #[test]
 fn print_handlers_that_launch_and_panic() {
     #[kernel]

@@ -114,14 +114,14 @@ fn quick_code_from_the_cache_gets_better() {
 #[test]
 fn errors_are_the_same_from_the_cache() {
     let folder = Folder::new("errors");
-    let mut told = Vec::new();
+    let mut errors = Vec::new();
     for _ in 0..2 {
         let world = folder.world(Tier::Auto);
         let x = world.field::<f32, 2>("x", [8, 16]).unwrap();
-        told.push(outside(&x).unwrap_err().to_string());
+        errors.push(outside(&x).unwrap_err().to_string());
     }
-    assert_eq!(told[0], told[1]);
-    assert!(told[0].contains("row 7 is too far"), "{}", told[0]);
+    assert_eq!(errors[0], errors[1]);
+    assert!(errors[0].contains("row 7 is too far"), "{}", errors[0]);
 }
 
 #[test]
@@ -306,15 +306,15 @@ fn the_profiler_knows_tasks_and_steps() {
 fn compilations_report_progress() {
     let folder = Folder::new("progress");
     let world = folder.world(Tier::Best);
-    let told: Arc<Mutex<Vec<(String, String, usize, usize)>>> = Arc::default();
-    let kept = told.clone();
+    let events: Arc<Mutex<Vec<(String, String, usize, usize)>>> = Arc::default();
+    let kept = events.clone();
     world.on_compile(move |p| {
         let step = (p.kernel.to_owned(), p.step.to_owned(), p.done, p.of);
         kept.lock().unwrap().push(step);
     });
     run(&world);
-    let told = told.lock().unwrap();
-    let steps: Vec<_> = told.iter().filter(|t| t.0 == "scaled").collect();
+    let events = events.lock().unwrap();
+    let steps: Vec<_> = events.iter().filter(|t| t.0 == "scaled").collect();
     assert_eq!((steps[0].1.as_str(), steps[0].2), ("promote", 1));
     let last = steps.last().unwrap();
     assert_eq!((last.1.as_str(), last.2), ("machine code", last.3));
@@ -330,9 +330,9 @@ fn background_compilations_report_progress() {
             run(&folder.world(Tier::Fast));
         }
         let world = folder.world(Tier::Auto);
-        let told: Arc<Mutex<Vec<(String, usize, usize, Tier)>>> = Arc::default();
+        let events: Arc<Mutex<Vec<(String, usize, usize, Tier)>>> = Arc::default();
         let waited_for = Arc::new(Mutex::new(0));
-        let (kept, waited) = (told.clone(), waited_for.clone());
+        let (kept, waited) = (events.clone(), waited_for.clone());
         world.on_compile(move |p| {
             if p.kernel != "scaled" {
             } else if p.background {
@@ -348,12 +348,12 @@ fn background_compilations_report_progress() {
         run(&world);
         world.finish_compiling().unwrap();
         assert_eq!(*waited_for.lock().unwrap() == 0, from_cache);
-        let told = told.lock().unwrap();
-        assert!(told.iter().all(|t| t.3 == Tier::Best), "{told:?}");
-        assert_eq!((told[0].0.as_str(), told[0].1), (first_pass, 1));
-        let last = told.last().unwrap();
+        let events = events.lock().unwrap();
+        assert!(events.iter().all(|t| t.3 == Tier::Best), "{events:?}");
+        assert_eq!((events[0].0.as_str(), events[0].1), (first_pass, 1));
+        let last = events.last().unwrap();
         assert_eq!((last.0.as_str(), last.1), ("machine code", last.2));
-        assert!(told.is_sorted_by(|a, b| a.1 < b.1), "{told:?}");
+        assert!(events.is_sorted_by(|a, b| a.1 < b.1), "{events:?}");
     }
 }
 

@@ -55,8 +55,8 @@ fn wrapped_indices_are_reported_with_line_and_values() {
         let x = world.field::<i32, 1>("x", 4).unwrap();
         scaled(&x, 0).unwrap();
         let error = scaled(&x, 1 << 30).unwrap_err();
-        let told = "assertion failed in kernel `scaled`: an index overflows: 2 * 1073741824 does not fit `i32`";
-        assert!(error.to_string().contains(told), "{error}");
+        let message = "assertion failed in kernel `scaled`: an index overflows: 2 * 1073741824 does not fit `i32`";
+        assert!(error.to_string().contains(message), "{error}");
         assert!(error.at.as_ref().is_some_and(|at| at.line == 8), "{error}");
         let error = scaled(&x, i32::MAX).unwrap_err();
         assert!(

@@ -5,7 +5,7 @@ use wuji::prelude::*;
 
 fn check(result: wuji::Result<()>, expected: Expect) {
     let error = result.unwrap_err().to_string();
-    // Where this file is, is nobody's business.
+    // The path of this file does not matter.
     let error = error.replace("crates/wuji/tests/api/", "");
     expected.assert_eq(&error);
 }

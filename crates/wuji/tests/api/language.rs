@@ -633,7 +633,7 @@ fn num<T: Float>(value: f64) -> T {
     T::from_f64(value)
 }
 
-/// Tokens of a kernel may come from a macro and from whoever calls it, in one expression.
+/// Tokens of a kernel may come from a macro and from its caller, in one expression.
 #[test]
 fn kernels_of_macros() {
     macro_rules! filled {

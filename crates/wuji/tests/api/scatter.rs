@@ -47,7 +47,7 @@ fn sums_are_complete() {
             assert_eq!(number.to_vec()?, expected);
             assert_eq!(sum.to_vec()?, expected.map(|n| n as f32 / 2.0));
         }
-        // What nobody has touched keeps its sign.
+        // Untouched elements keep their sign.
         assert!(sum.get([2])?.is_sign_negative());
         Ok(())
     });

@@ -35,7 +35,7 @@ fn shared_memory_is_visible_to_the_thread_block() {
     let expected: Vec<f32> = (0..150)
         .map(|i| {
             let other = i / 64 * 64 + 63 - i % 64;
-            // Nobody was there to write the end of the last block.
+            // No thread writes the end of the last block.
             if other < 150 { other as f32 + 1.0 } else { 0.0 }
         })
         .collect();
@@ -141,7 +141,7 @@ fn ask(out: &Field<i32, 2>) {
         numbers[0] += 1;
         let lanes = warp::ballot(i % 3 == 0).count_ones() as i32;
         let same = warp::match_any(i % 2).count_ones() as i32;
-        let everybody = warp::all(i >= 0) && !warp::any(i < 0);
+        let unanimous = warp::all(i >= 0) && !warp::any(i < 0);
         let own = warp::active_mask() >> (warp::lane() as u32) & 1;
         let first = warp::shuffle(i, 0);
         let above = warp::shuffle_up(i, 1);
@@ -149,7 +149,7 @@ fn ask(out: &Field<i32, 2>) {
         if t == 39 {
             let b = block::index();
             out[[b, 0]] = some;
-            out[[b, 1]] = all as i32 + 2 * any as i32 + 4 * everybody as i32;
+            out[[b, 1]] = all as i32 + 2 * any as i32 + 4 * unanimous as i32;
             out[[b, 2]] = block::size() + 100 * block::count();
             out[[b, 3]] = numbers[0];
             out[[b, 4]] = lanes + 100 * same;

@@ -43,7 +43,7 @@ fn inspect(blocks: &Cells<1>, x: &Field<i32, 1>, from: i32, to: i32) -> (i32, i3
     (there, right, wrong)
 }
 
-/// Launches while somebody interrupts after some time; says whether that came before the end.
+/// Launches, with an interrupt after some time; returns whether it came before the end.
 fn interrupted(w: &World, after: Duration, launch: impl FnOnce() -> Result<()>) -> bool {
     let interrupter = w.interrupter();
     let (begun, done) = (AtomicBool::new(false), AtomicBool::new(false));

@@ -206,7 +206,7 @@ fn concurrent_appends() {
             assert!(j < lists.length(i)?);
             assert!(!std::mem::replace(&mut seen[v as usize], true));
         }
-        // What does not fit is told, and everything else is there.
+        // Elements that do not fit are reported, and all others are stored.
         let full = sort_in(&lists, 6000).unwrap_err();
         assert_eq!(full.code, "W0408");
         assert_eq!(lists.count_active()?, 7000);

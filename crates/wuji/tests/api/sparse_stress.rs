@@ -177,7 +177,7 @@ fn lists() {
 }
 
 /// Half of the iterations deactivate what the other half writes to: a cell is there or not, and what is
-/// there is what somebody wrote, or zero.
+/// the value is one that a thread wrote, or zero.
 #[kernel]
 fn quarrel(cells: &Cells<1>, x: &Field<i32, 1>, n: i32, round: i32) {
     for k in 0..n {

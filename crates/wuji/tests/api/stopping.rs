@@ -84,7 +84,7 @@ fn the_time_limit_stops_every_kind_of_loop() {
             let started = Instant::now();
             check(run().unwrap_err(), started);
         }
-        // The world goes on.
+        // The world is still usable.
         turns(&x, 10, 10).unwrap();
         assert!(x.get(0).unwrap() > 0.0);
     }
@@ -184,7 +184,7 @@ fn ctrl_c_ends_the_kernel_and_then_the_process() {
         .find_map(|l| l.strip_prefix("SigIgn:"))
         .unwrap();
     let ignored = u64::from_str_radix(ignored.trim(), 16).unwrap() & 2 != 0;
-    let mut told = Vec::new();
+    let mut lines = Vec::new();
     for line in BufReader::new(child.stdout.take().unwrap()).lines() {
         let line = line.unwrap();
         if line.ends_with("ready") || line.ends_with("idle") {
@@ -195,11 +195,11 @@ fn ctrl_c_ends_the_kernel_and_then_the_process() {
                 child.kill().unwrap();
             }
         }
-        told.push(line);
+        lines.push(line);
     }
     let status = child.wait().unwrap();
     let ended = "ended: kernel `endless` was interrupted by Ctrl-C";
-    assert!(told.iter().any(|l| l == ended), "{told:?}");
-    assert!(!told.iter().any(|l| l == "never"), "{told:?}");
+    assert!(lines.iter().any(|l| l == ended), "{lines:?}");
+    assert!(!lines.iter().any(|l| l == "never"), "{lines:?}");
     assert!(!status.success());
 }

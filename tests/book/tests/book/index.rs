@@ -56,7 +56,7 @@ fn every_page_is_in_the_summary_once() {
 }
 
 #[test]
-fn links_and_pictures_are_there() {
+fn links_and_pictures_exist() {
     let mut broken = Vec::new();
     for page in book() {
         let folder = root().join(&page.path);
@@ -73,7 +73,7 @@ fn links_and_pictures_are_there() {
             };
             let there = match fs::read_to_string(&path) {
                 Ok(text) => anchor.is_empty() || anchors(&text).contains(anchor),
-                // A picture is no text.
+                // A picture is not text.
                 Err(_) => path.exists() && anchor.is_empty(),
             };
             if !there {
@@ -210,7 +210,7 @@ fn pages_show_their_error() {
             let next = b.next.and_then(|n| blocks.get(n));
             caused
                 && match b.language() {
-                    // The output of a command stands behind the command.
+                    // The output of a command follows the command.
                     "console" => b.code.contains(&first),
                     _ => next.is_some_and(|t| t.info == "text" && t.code.starts_with(&first)),
                 }

@@ -1,4 +1,4 @@
-//! Loads, stores and atomics that keep to the roles of their places.
+//! Loads, stores and atomics that respect the roles of their places.
 
 use super::Generator;
 use super::roles::{Allowed, Rights, commutes};
@@ -8,7 +8,7 @@ use wuji_ir::module::{LocalData, LocalRole};
 use wuji_ir::ops::*;
 use wuji_ir::types::{BOOL, Imm, Scalar, Type};
 
-/// An access that the roles allow: which place, by which path, and the type there.
+/// An access that the roles allow: its place, path and type.
 struct Candidate {
     place: usize,
     path: Vec<Step>,
@@ -77,7 +77,7 @@ impl Generator<'_> {
         args
     }
 
-    /// A load of a type from a field or array, where there is one.
+    /// A load of a type from a field or array, if there is one.
     pub(super) fn load(&mut self, ty: Type) -> Option<Value> {
         if self.dice.chance(30)
             && let Some(answer) = self.ask(ty)
@@ -105,7 +105,7 @@ impl Generator<'_> {
         if candidates.is_empty() {
             return;
         }
-        // Every place alike, however many paths it has.
+        // Every place with the same probability, regardless of its number of paths.
         let mut places: Vec<usize> = candidates.iter().map(|c| c.place).collect();
         places.dedup();
         let place = *self.dice.pick(&places);
@@ -137,7 +137,7 @@ impl Generator<'_> {
         }
     }
 
-    /// How a write touches a place, with what it may do about absent cells.
+    /// The access of a write, with its activation.
     fn writing(&mut self, place: Place, path: &[Step]) -> Access {
         let mut access = access(place, path, true);
         if let Place::Field(f) = place {
@@ -243,7 +243,7 @@ impl Generator<'_> {
         }
     }
 
-    /// An operand with which an atomic gives the same in any order.
+    /// An operand for which an atomic gives the same result in any order.
     fn commuting_operand(&mut self, op: AtomicOp, ty: Type, tally: bool) -> Value {
         let s = match ty.elem() {
             Some(s) if s.is_float() => s,
@@ -252,7 +252,7 @@ impl Generator<'_> {
         };
         match op {
             AtomicOp::Add if s == Scalar::F16 => {
-                // So few digits hold no more than some thousand ones.
+                // This few digits hold only some thousand ones.
                 let once = match self.body.indices.first().copied() {
                     Some((index, lo, hi)) if self.body.in_kernel => {
                         let kind = self.ty(index).as_scalar().unwrap_or(Scalar::I64);
@@ -269,7 +269,7 @@ impl Generator<'_> {
                 }
             }
             AtomicOp::Add if self.dice.chance(20) => {
-                // Negative zeros leave what they find, even one of their kind.
+                // Adding negative zeros changes nothing, not even a negative zero.
                 let x = self.small(ty);
                 let zero = self.splat(ty, Imm::float(s, -0.0));
                 let condition = self.value(BOOL, 1);
@@ -298,7 +298,7 @@ impl Generator<'_> {
             | AtomicOp::Or
             | AtomicOp::Xor
             | AtomicOp::Exchange => {
-                // Which of two zeros is the lesser depends on the order.
+                // Which of two zeros is smaller depends on the order.
                 let x = self.value(ty, 3);
                 let zero = self.splat(ty, Imm::float(s, 0.0));
                 self.b().binary(BinOp::Add, x, zero)

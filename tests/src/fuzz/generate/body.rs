@@ -8,7 +8,7 @@ use wuji_ir::ops::*;
 use wuji_ir::types::{BOOL, Type};
 
 impl Generator<'_> {
-    /// About `count` statements. `false` when control does not come out at the end.
+    /// About `count` statements. `false` if control does not reach the end.
     pub(super) fn statements(&mut self, count: usize) -> bool {
         for _ in 0..count {
             if self.budget <= 0 {
@@ -77,7 +77,7 @@ impl Generator<'_> {
         true
     }
 
-    /// A write behind a condition that keeps an index inside of something.
+    /// A write under a condition that keeps an index in range.
     fn guarded(&mut self) {
         let Some((index, lo, hi)) = self.body.indices.last().copied() else {
             return self.write();
@@ -135,7 +135,7 @@ impl Generator<'_> {
     fn assert(&mut self) {
         let mut condition = self.condition(2);
         if self.dice.chance(85) {
-            // True, but not obviously so.
+            // True, but not trivially so.
             let other = self.value(BOOL, 1);
             let not = self.b().unary(UnOp::Not, other);
             let either = self.b().binary(BinOp::Or, other, not);

@@ -1,4 +1,4 @@
-//! Branches, loops, blocks and the ways out of them.
+//! Branches, loops, blocks and their exits.
 
 use super::types::any_int;
 use super::{Generator, JumpTarget, JumpTargetKind};
@@ -27,7 +27,7 @@ impl Generator<'_> {
             .collect()
     }
 
-    /// Fills a region with statements and ends it: with a way out, or as `normal` says.
+    /// Fills a region with statements and a terminator: an exit, or that of `normal`.
     fn fill(&mut self, count: usize, normal: impl FnOnce(&mut Self) -> Term) {
         let term = if !self.statements(count) {
             Term::Unreachable
@@ -45,7 +45,7 @@ impl Generator<'_> {
         self.b().end(term);
     }
 
-    /// Some way out of here.
+    /// A random exit.
     fn exit(&mut self) -> Option<Term> {
         let ways = self.body.targets.len() + usize::from(self.body.may_return);
         if ways == 0 {
@@ -89,7 +89,7 @@ impl Generator<'_> {
         all
     }
 
-    /// `if condition { ... }` without results. `then` says whether control comes out at its end.
+    /// `if condition { ... }` without results. `then` returns whether control reaches its end.
     pub(super) fn if_statement(&mut self, condition: Value, then: impl FnOnce(&mut Self) -> bool) {
         let inst = self.b().push_typed(Op::If, &[condition], &[]);
         let yes = self.region(&[], |g, _| {
@@ -169,7 +169,7 @@ impl Generator<'_> {
         false
     }
 
-    /// A `loop` that ends by its counter at the latest.
+    /// A `loop` that ends at the latest by its counter.
     pub(super) fn counted_loop(&mut self) {
         if self.body.loops >= 2 {
             return;
@@ -219,14 +219,14 @@ impl Generator<'_> {
         self.body.visible.extend(values);
     }
 
-    /// Bounds and step of a `for` with few turns, and the range of its index.
+    /// Bounds and step of a `for` with few iterations, and the range of its index.
     fn for_bounds(&mut self) -> ([Value; 3], i64, i64) {
         let s = any_int(self.dice);
         let (least, most) = s.int_range().unwrap_or((0, 0));
         let turns = i128::from(self.dice.between(0, 5));
         let down = s.is_signed_int() && self.dice.chance(30);
         let step = i128::from(*self.dice.pick(&[1, 1, 1, 1, 2, 3])) * if down { -1 } else { 1 };
-        // Somewhere small, or right at the end of the type, where an index could wrap.
+        // Small numbers, or the end of the type's range, where an index could wrap.
         let (lo, hi) = if self.dice.chance(10) {
             if down {
                 (least + turns, least)
@@ -246,7 +246,7 @@ impl Generator<'_> {
         let mut bound = self.b().imm(Imm::int(s, hi));
         let small = i128::from(i64::MIN) <= lo && lo < 100 && hi.abs() < 100;
         if small && self.dice.chance(50) {
-            // A bound that is known only at run time, and no further away.
+            // A bound that is known only at run time, within the same range.
             let x = self.value(Type::Scalar(s), 1);
             bound = if down {
                 self.b().binary(BinOp::Max, x, bound)

@@ -8,11 +8,11 @@ use wuji_ir::module::{Function, Term};
 use wuji_ir::ops::*;
 use wuji_ir::types::{I32, Scalar, Type};
 
-/// No program has more functions.
+/// The most functions of a program.
 const MOST_FUNCTIONS: usize = 5;
 
 impl Generator<'_> {
-    /// Calls something for its effects.
+    /// Calls a function for its effects.
     pub(super) fn call(&mut self) {
         let found = self.callable(None);
         if let Some(callee) = found
@@ -22,7 +22,7 @@ impl Generator<'_> {
         }
     }
 
-    /// Calls something for its result.
+    /// Calls a function for its result.
     pub(super) fn call_for(&mut self, ty: Type) -> Option<Value> {
         let callee = self.callable(Some(ty))?;
         self.call_to(&callee)
@@ -34,7 +34,7 @@ impl Generator<'_> {
         };
         let known: Vec<Callable> = self.functions.iter().filter(fits).cloned().collect();
         let around: Vec<Callable> = self.body.unfinished.iter().filter(fits).cloned().collect();
-        // Calling what is being made is recursion; once per function is enough for a tree of calls.
+        // A call of an unfinished function is recursion; one per function is enough for a tree of calls.
         if self.body.depth.is_some() && !around.is_empty() && self.dice.chance(50) {
             return Some(self.dice.pick(&around).clone());
         }
@@ -57,7 +57,7 @@ impl Generator<'_> {
                     let one = self.b().int(Scalar::I32, 1);
                     self.b().binary(BinOp::Sub, depth, one)
                 }
-                // Rarely so deep that the limit strikes.
+                // Rarely so deep that the recursion limit is exceeded.
                 None if self.dice.chance(3) => self.b().int(Scalar::I32, 300),
                 None => {
                     let depth = self.dice.between(0, 3);
@@ -90,7 +90,7 @@ impl Generator<'_> {
         let f = Function::new(name, &all, &results);
         let func = self.m.add_func(f.clone());
         let rights = match self.body.rights.for_function() {
-            // Not every function needs to have all rights.
+            // Not every function needs all rights.
             Rights::All if self.dice.chance(60) => {
                 let roles = (0..self.groups).map(|_| {
                     if self.dice.chance(60) {
@@ -125,7 +125,7 @@ impl Generator<'_> {
             body.depth = body.f.params().first().copied();
             body.unfinished.push(callable.clone());
         } else {
-            // Without a depth of its own it could call those around it forever.
+            // Without its own depth it could recurse forever.
             body.unfinished.clear();
         }
         let outer = std::mem::replace(&mut self.body, body);
@@ -155,7 +155,7 @@ impl Generator<'_> {
         types.into_iter().map(|t| self.value(t, 2)).collect()
     }
 
-    /// Returns at once when no depth is left.
+    /// Returns immediately if no depth is left.
     fn stop_recursion(&mut self, depth: Value) {
         let zero = self.b().int(Scalar::I32, 0);
         let done = self.b().compare(CmpOp::Le, depth, zero);

@@ -1,4 +1,4 @@
-//! Indices: mostly inside, sometimes at the edge, sometimes anywhere.
+//! Indices: mostly in range, sometimes at the edge, sometimes random.
 
 use super::Generator;
 use super::roles::{Own, OwnAxis};
@@ -22,7 +22,7 @@ impl Generator<'_> {
         *self.dice.pick(&fit)
     }
 
-    /// An index along an axis with `extent` places from `from` on.
+    /// An index along an axis with `extent` elements from `from` on.
     pub(super) fn any_index(&mut self, (from, extent): (i64, u64)) -> Value {
         let last = from.saturating_add(extent as i64 - 1).max(from);
         match self.dice.weighted(&[40, 15, 15, 8, 8, 4]) {
@@ -63,7 +63,7 @@ impl Generator<'_> {
         }
     }
 
-    /// A loop's index, moved to where a place begins.
+    /// A loop index, shifted to the start of a place.
     fn loop_index(&mut self, from: i64, near: i64) -> Value {
         let (value, lo, _) = *self.dice.pick(&self.body.indices);
         let offset = from.wrapping_sub(lo).wrapping_add(near);
@@ -72,7 +72,7 @@ impl Generator<'_> {
         }
         let own = self.ty(value).as_scalar().unwrap_or(Scalar::I64);
         if self.dice.chance(12) {
-            // By way of a type in which the sum may wrap.
+            // Through a type in which the sum may wrap.
             let narrow = *self.dice.pick(&[Scalar::I8, Scalar::U8, Scalar::I16, own]);
             let away = i128::from(*self.dice.pick(&[100, 120, 250, 32_760, 3]));
             let mut b = self.b();
@@ -108,7 +108,7 @@ impl Generator<'_> {
         sum
     }
 
-    /// An index of the iteration's own part of a place.
+    /// Indices of the iteration's own part of a place.
     pub(super) fn own_indices(&mut self, own: &Own) -> Vec<Value> {
         let domain = self.places[own.place].domain.clone();
         own.axes

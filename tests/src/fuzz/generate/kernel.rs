@@ -7,7 +7,7 @@ use wuji_ir::module::{Function, Term, Values};
 use wuji_ir::ops::*;
 use wuji_ir::types::{Imm, Scalar, Type};
 
-/// No loop has more iterations, as far as one can tell.
+/// The approximate limit of iterations per loop.
 const MOST_POINTS: i64 = 400;
 
 impl Generator<'_> {
@@ -46,7 +46,7 @@ impl Generator<'_> {
 
     fn serial(&mut self) -> bool {
         self.budget = self.size * self.dice.between(2, 8);
-        // Local arrays belong to one stretch of serial code.
+        // A local array is used in one part of serial code only.
         self.body.arrays.clear();
         let count = self.dice.below(3 + self.size as usize);
         self.statements(count)
@@ -63,7 +63,7 @@ impl Generator<'_> {
             Domain::Field(field) => Some(field),
             Domain::Range { .. } => None,
         };
-        // Active cells are found in no particular order.
+        // Active cells are unordered.
         let serial = self.dice.chance(18) && !over.is_some_and(|f| self.is_sparse(f));
         let hints = LoopHints {
             simd: [None, None, None, Some(true), Some(false)][self.dice.between(0, 4) as usize],
@@ -145,11 +145,11 @@ impl Generator<'_> {
         self.body.indices = outer_indices;
         self.body.rights = outer_rights;
         self.body.region = outer_region;
-        // What serial code uses from here on are arrays of its own.
+        // Serial code after the loop needs new local arrays.
         self.body.arrays.clear();
     }
 
-    /// Asks for a field to be kept close by: mostly one that the loop reads or adds to.
+    /// A cache hint: mostly for a field that the loop reads or adds to.
     fn cache(&mut self) {
         let useful = |info: &&PlaceInfo| match &self.body.rights {
             Rights::All => true,
@@ -178,7 +178,7 @@ impl Generator<'_> {
         self.b().push(Op::Cache(field), &[]);
     }
 
-    /// All cells of a field; the types of the indices and where they lie.
+    /// All cells of a field; the types and ranges of the indices.
     fn field_domain(&mut self) -> (Domain, Vec<Value>, Vec<(Scalar, i64, i64)>) {
         let fields: Vec<_> = self.m.fields.keys().collect();
         let field = *self.dice.pick(&fields);
@@ -291,7 +291,7 @@ impl Generator<'_> {
         Some(([first, end], (s, 0, (extent - 1).max(0))))
     }
 
-    /// Bounds that come out of a computation, but not far away.
+    /// Computed bounds, within a small range.
     fn computed_range(&mut self, most: i64) -> ([Value; 2], (Scalar, i64, i64)) {
         let half = (most / 2).clamp(1, 10);
         let s = self.int_for(-half, half);

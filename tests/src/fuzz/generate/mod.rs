@@ -1,7 +1,7 @@
 //! Random programs whose results do not depend on the order of parallel iterations.
 //!
-//! That is so by construction: within one `foreach` every place has a [`Role`](roles::Role), and all
-//! accesses keep to it.
+//! This holds by construction: within one `foreach` every place has a [`Role`](roles::Role), and all accesses respect
+//! it.
 
 mod access;
 mod body;
@@ -65,14 +65,14 @@ struct Generator<'d> {
     inputs: Inputs,
     types: Vec<Type>,
     places: Vec<PlaceInfo>,
-    /// Places that are used more than others, so that accesses meet.
+    /// Places that are used more often, so that accesses conflict.
     hot: Vec<usize>,
-    /// How many sets of places there are that may share memory.
+    /// The number of groups of places that may share memory.
     groups: usize,
     functions: Vec<Callable>,
-    /// How large the program shall be, 1 to 4.
+    /// The size of the program, 1 to 4.
     size: i64,
-    /// Instructions that may still be made.
+    /// The remaining number of instructions.
     budget: i64,
     body: Body,
 }
@@ -86,12 +86,12 @@ struct PlaceInfo {
     domain: Vec<(i64, u64)>,
     /// Places of one group may share memory.
     group: usize,
-    /// The first place with the same type that lies in exactly the same memory.
+    /// The first place with the same type and exactly the same memory.
     twin: usize,
     writable: bool,
     /// Different indices are different memory.
     distinct: bool,
-    /// Holds only small integers, so that floats add up exactly.
+    /// Holds only small integers, so that float sums are exact.
     tally: bool,
     paths: Vec<(Vec<Step>, Type)>,
 }
@@ -100,14 +100,14 @@ struct PlaceInfo {
 #[derive(Clone, Debug)]
 struct Callable {
     func: Func,
-    /// Without the depth of recursion, which comes first in recursive ones.
+    /// Without the recursion depth, which is the first parameter of recursive ones.
     params: Vec<Type>,
     result: Option<Type>,
     recursive: bool,
     rights: Rights,
 }
 
-/// A loop or block around the current place.
+/// An enclosing loop or block.
 #[derive(Clone, Debug)]
 struct JumpTarget {
     label: Label,
@@ -118,7 +118,7 @@ struct JumpTarget {
 enum JumpTargetKind {
     /// Types of the results.
     Block(Vec<Type>),
-    /// The counter, which the first carried value is; the bound; types of the other carried values; results.
+    /// The counter, which is the first carried value; the bound; types of the other carried values; results.
     Loop {
         counter: Value,
         carried: Vec<Type>,
@@ -128,14 +128,14 @@ enum JumpTargetKind {
     ForEach,
 }
 
-/// The function that is being made, and where in it we are.
+/// The function under construction, and the current position.
 #[derive(Debug)]
 struct Body {
     f: Function,
     region: Region,
     visible: Vec<Value>,
     rights: Rights,
-    /// The loop indices around this place, with the least and greatest value each is likely to have.
+    /// The enclosing loop indices, with their likely ranges.
     indices: Vec<(Value, i64, i64)>,
     targets: Vec<JumpTarget>,
     /// `return` is possible here.
@@ -143,9 +143,9 @@ struct Body {
     /// Variables, and whether they may be stored to here.
     variables: Vec<(Local, bool)>,
     arrays: Vec<Local>,
-    /// How many more levels of recursion there are.
+    /// The remaining recursion depth.
     depth: Option<Value>,
-    /// Functions that are being made, around this one.
+    /// Enclosing functions that are under construction.
     unfinished: Vec<Callable>,
     loops: usize,
     nesting: usize,
@@ -188,13 +188,13 @@ impl Generator<'_> {
         self.body.f.ty(value)
     }
 
-    /// Makes a value available to what follows.
+    /// Makes a value available to later code.
     fn keep(&mut self, value: Value) -> Value {
         self.body.visible.push(value);
         value
     }
 
-    /// A new region, filled by `fill`, which ends it.
+    /// A new region; `fill` sets its terminator.
     fn region(&mut self, params: &[Type], fill: impl FnOnce(&mut Self, &[Value])) -> Region {
         let region = self.body.f.add_region(params);
         let outer = std::mem::replace(&mut self.body.region, region);

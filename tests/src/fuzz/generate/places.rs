@@ -1,4 +1,4 @@
-//! Trees, fields, arrays and parameters, with what they hold.
+//! Trees, fields, arrays and parameters, with their contents.
 
 use super::types::{any_imm, small_imm};
 use super::{Generator, PlaceInfo};
@@ -9,7 +9,7 @@ use wuji_ir::module::{ArrayData, Param};
 use wuji_ir::ops::{Place, Step};
 use wuji_ir::types::{Imm, Scalar, Type};
 
-/// No field has more elements.
+/// The most elements of a field.
 const MOST_CELLS: u64 = 300;
 
 impl Generator<'_> {
@@ -61,7 +61,7 @@ impl Generator<'_> {
     /// Random axes with room left below `parent`.
     pub(super) fn extents(&mut self, tree: Tree, parent: Node) -> Vec<(Axis, u64)> {
         let path = self.m.trees[tree].path(parent);
-        // Few of the cells of sparse nodes are there.
+        // Sparse nodes have few active cells.
         let cells = |n: &Node| {
             if self.m.trees[tree].nodes[*n].kind.is_sparse() {
                 self.m.trees[tree].nodes[*n].cells().min(4)
@@ -131,7 +131,7 @@ impl Generator<'_> {
                 let from = match self.dice.weighted(&[60, 22, 10, 3, 1]) {
                     0 => 0,
                     1 => self.dice.between(-20, 20),
-                    // Where some type ends.
+                    // At the end of the range of a type.
                     2 => {
                         let ends = [120, 250, 32_760, 65_530, (1 << 31) - 5, (1 << 32) - 5];
                         let end = *self.dice.pick(&ends);
@@ -219,7 +219,7 @@ impl Generator<'_> {
             .collect()
     }
 
-    /// All ways into an element, with the type there.
+    /// All paths into an element, with their types.
     pub(super) fn paths(&self, elem: Type) -> Vec<(Vec<Step>, Type)> {
         let mut out = vec![(Vec::new(), elem)];
         let mut at = 0;
@@ -248,12 +248,13 @@ impl Generator<'_> {
         }
     }
 
-    /// Arrays in one buffer, which may overlap when there are several.
+    /// Arrays in one buffer, which may overlap if there are several.
     fn array_group(&mut self, members: usize) {
         let tally = self.dice.chance(40);
         let group = self.groups;
         self.groups += 1;
-        // Where types overlap, NaN payloads and bytes of `bool` would show: one scalar type for all.
+        // Reading memory with another type would expose NaN payloads and bytes of `bool`: use one scalar type for
+        // all.
         let shared = loop {
             let ty = self.any_plain_type();
             if let Some(s) = ty.elem() {
@@ -273,7 +274,7 @@ impl Generator<'_> {
             };
             views.push((elem, view));
         }
-        // Move everything to where it fits into one buffer.
+        // Shift all views, so that they fit into one buffer.
         let mut lowest = 0;
         let mut highest = 0;
         let mut reach = Vec::new();
@@ -330,7 +331,7 @@ impl Generator<'_> {
         offsets.sort_unstable();
         let distinct = offsets.windows(2).all(|w| w[1] - w[0] >= size);
         let number = self.m.arrays.len();
-        // The size of an array is not part of its type: an index may miss it.
+        // The size of an array is not part of its type: an index may be out of range.
         let writable = distinct && self.dice.chance(75);
         let array = self.m.arrays.push(ArrayData {
             name: format!("y{number}"),
@@ -427,7 +428,7 @@ impl Generator<'_> {
         }
     }
 
-    /// What an integer parameter will be.
+    /// The value of an integer parameter.
     pub(super) fn known_param(&self, number: usize) -> Option<(Scalar, i128)> {
         let slot = *self.m.param_slots().get(number)?;
         let s = self.m.params.get(number)?.ty.as_scalar()?;

@@ -1,4 +1,4 @@
-//! Who may do what with which place in a parallel loop.
+//! The permitted accesses of a parallel loop to each place.
 
 use super::sparse::Topology;
 use super::{Generator, PlaceInfo};
@@ -7,35 +7,35 @@ use wuji_ir::infer;
 use wuji_ir::ops::{AtomicOp, Step};
 use wuji_ir::types::{Scalar, Type};
 
-/// What the code at some place may do.
+/// The permitted operations at a point of the code.
 #[derive(Clone, Debug)]
 pub(super) enum Rights {
-    /// Everything: one iteration at a time runs this.
+    /// Everything: the code is serial.
     All,
     /// By group of places, and by tree.
     Groups(Vec<Role>, Vec<Topology>),
 }
 
-/// How all iterations of a loop use a group of places.
+/// How the iterations of a loop use a group of places.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Role {
     Untouched,
     /// Reads anywhere.
     Read,
-    /// Reads and writes, in the part of the place that belongs to the iteration.
+    /// Reads and writes, in the iteration's own part of the place.
     Own(Own),
-    /// One atomic operation that commutes, anywhere; nobody looks at the old value.
+    /// One commutative atomic operation, anywhere; the old value is unused.
     Atomic(AtomicOp),
-    /// Stores of one value by everybody, anywhere in one place, by one path.
+    /// Stores of one value by all iterations, anywhere in one place, by one path.
     Same(usize, Vec<Step>, Value),
-    /// By component of the element.
+    /// A role for each component of the element.
     Components(Vec<Role>),
 }
 
-/// The part of a place that belongs to an iteration.
+/// The part of a place that one iteration owns.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Own {
-    /// Number of the place among all, the first of twins.
+    /// The index of the place, the first of its twins.
     pub(super) place: usize,
     pub(super) axes: Vec<OwnAxis>,
 }
@@ -49,11 +49,11 @@ pub(super) enum OwnAxis {
         offset: i64,
         ty: Scalar,
     },
-    /// Whatever: other axes tell iterations apart.
+    /// Any index: other axes separate the iterations.
     Free,
 }
 
-/// What is possible for a role at one access.
+/// The operations that a role allows for one access.
 pub(super) enum Allowed<'a> {
     Nothing,
     Read,
@@ -85,7 +85,7 @@ impl Rights {
         }
     }
 
-    /// The rights that a function called from here can have: it knows nothing of the loop.
+    /// The rights of a function that is called from here: it does not depend on the loop.
     pub(super) fn for_function(&self) -> Rights {
         match self {
             Rights::All => Rights::All,
@@ -135,7 +135,7 @@ impl Role {
     }
 }
 
-/// Whether an atomic may be done on a type, with the same result in any order.
+/// Whether an atomic on a type has the same result in any order.
 pub(super) fn commutes(g: &Generator, op: AtomicOp, ty: Type, tally: bool) -> bool {
     let scalars = g.m.structs.flatten(ty);
     !scalars.is_empty()
@@ -228,7 +228,7 @@ impl Generator<'_> {
         }
     }
 
-    /// Rows of a place for the iterations of a loop, if every iteration can have its own.
+    /// Rows of a place for the iterations of a loop, if every iteration can own one.
     fn own(&mut self, number: usize, indices: &[(Value, i64, i64)]) -> Option<Own> {
         let info = self.places[number].clone();
         let rank = info.domain.len();
@@ -250,7 +250,7 @@ impl Generator<'_> {
             } else {
                 *self.dice.pick(&wide)
             };
-            // Narrowing would make rows meet.
+            // Narrowing would make rows overlap.
             let ty = if ty.bits() < own.bits() { own } else { ty };
             let near = self.dice.between(-2, 2) * i64::from(self.dice.chance(40));
             let (scale, offset) = match self.dice.weighted(&[10, 2, 1]) {

@@ -1,5 +1,5 @@
-//! Sparse trees: nodes of all kinds, what they hold at the start, and what may happen to their cells in
-//! a parallel loop.
+//! Sparse trees: nodes of all kinds, their initial contents, and the operations on their cells that a parallel loop
+//! may have.
 
 use super::Generator;
 use super::roles::{Own, OwnAxis, Rights, Role};
@@ -10,24 +10,24 @@ use wuji_ir::ops::*;
 use wuji_ir::types::{BOOL, I32, Scalar, StructType, Type};
 use wuji_tools::script::elements::Cells;
 
-/// How all iterations of a loop treat the cells of a tree.
+/// How the iterations of a loop change the cells of a tree.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Topology {
     Untouched,
-    /// None comes or goes, so everybody may ask about them.
+    /// No cell is activated or deactivated, so all iterations may query them.
     Frozen,
-    /// Cells come; nobody asks.
+    /// Cells are activated, and not queried.
     Growing,
-    /// As `Growing`; appends to the lists of a node, nothing else that makes them longer.
+    /// Like `Growing`; the lists of a node only grow by appends.
     Appending(Node),
-    /// Cells go, and nothing else happens in the tree.
+    /// Cells are deactivated, and nothing else happens in the tree.
     Shrinking,
-    /// Each iteration may remove the cell of a field that the loop is at.
+    /// Each iteration may deactivate the current cell of the loop.
     OwnCell(Field),
 }
 
 impl Rights {
-    /// Whether code may ask which cells of a tree exist.
+    /// Whether code may query the cells of a tree.
     pub(super) fn may_ask(&self, tree: Tree) -> bool {
         match self {
             Rights::All => true,
@@ -35,7 +35,7 @@ impl Rights {
         }
     }
 
-    /// What a write to a field of a tree does about cells that are absent; `None`: it may do either.
+    /// The activation of a write to a field of a tree; `None` if both are allowed.
     pub(super) fn activation(&self, tree: Tree) -> Option<Activation> {
         match self {
             Rights::All => None,
@@ -63,7 +63,7 @@ impl Generator<'_> {
         &self.m.trees[data.tree].nodes[data.node]
     }
 
-    /// A kind of node that may stand below `parent`.
+    /// A node kind that is allowed below `parent`.
     pub(super) fn any_kind(&mut self, tree: Tree, parent: Node) -> NodeKind {
         let below_root = parent == self.m.trees[tree].root();
         let weights = [4, 3, 4, 2, if below_root { 3 } else { 0 }];
@@ -76,7 +76,7 @@ impl Generator<'_> {
         }
     }
 
-    /// Axes that lists on the way to a node run along: no other node may split them.
+    /// Axes of lists on the path to a node: no other node may split them.
     pub(super) fn list_axes(&self, tree: Tree, node: Node) -> Vec<Axis> {
         let tree = &self.m.trees[tree];
         let path = tree.path(node);
@@ -96,7 +96,7 @@ impl Generator<'_> {
         }))
     }
 
-    /// Adds a node of some kind with the extents of a dense one, or such as its kind has.
+    /// Adds a node of a kind, with the extents of a dense one or those that the kind requires.
     pub(super) fn add_node(&mut self, tree: Tree, parent: Node, kind: NodeKind) {
         let mut extents = self.extents(tree, parent);
         let mut kind = kind;
@@ -136,7 +136,7 @@ impl Generator<'_> {
         }
     }
 
-    /// Some elements of a sparse field that exist at the start.
+    /// Some elements of a sparse field that are active initially.
     pub(super) fn sparse_contents(&mut self, field: Field, tally: bool) -> Cells {
         let domain = self.m.fields[field].domain(&self.m.trees);
         let elem = self.m.fields[field].elem;
@@ -164,8 +164,7 @@ impl Generator<'_> {
         cells
     }
 
-    /// What may happen to the cells of each tree in a loop, and what that means for the roles of its
-    /// fields.
+    /// The permitted changes of the cells of each tree in a loop, and their consequences for the roles of its fields.
     pub(super) fn topologies(
         &mut self,
         roles: &mut [Role],
@@ -270,7 +269,7 @@ impl Generator<'_> {
         }
     }
 
-    /// Fields in the node that a loop runs over are often its iterations' own, cell by cell.
+    /// Fields in the node that a loop runs over are often owned by its iterations, cell by cell.
     fn own_cells(
         &mut self,
         tree: Tree,
@@ -313,7 +312,7 @@ impl Generator<'_> {
         }
     }
 
-    /// A question about cells with an answer of some type, where one may be asked.
+    /// A query of cells with a result of some type, if one is allowed.
     pub(super) fn ask(&mut self, ty: Type) -> Option<Value> {
         if ty != BOOL && ty != I32 {
             return None;
@@ -353,7 +352,7 @@ impl Generator<'_> {
         self.cell_address(field, along)
     }
 
-    /// Something done to cells, where it may be done.
+    /// A change of cells, if one is allowed.
     pub(super) fn change_cells(&mut self) {
         let fields: Vec<Field> = self
             .m
@@ -402,7 +401,7 @@ impl Generator<'_> {
             }
             Some(Topology::Shrinking) if can_go => CellOp::Deactivate,
             Some(Topology::OwnCell(own)) if own == field && self.body.in_kernel => {
-                // Functions do not know where the loop is; the rights of loops are not theirs.
+                // Functions do not know the position of the loop and do not have its rights.
                 let rank = self.m.fields[field].rank();
                 let at: Vec<Value> = self.body.indices.iter().take(rank).map(|i| i.0).collect();
                 self.b().push(Op::Cell(CellOp::Deactivate, field), &at);
@@ -421,7 +420,7 @@ impl Generator<'_> {
             }
         };
         let inst = self.b().push(Op::Cell(op, field), &args);
-        // Which iteration gets which number is anybody's guess.
+        // The assignment of indices to iterations is unspecified.
         if let (Some(number), Rights::All) = (
             self.body.f.insts[inst].results.first().copied(),
             &self.body.rights,

@@ -41,7 +41,7 @@ fn shape(dice: &mut Dice, s: Scalar) -> Type {
 }
 
 impl Generator<'_> {
-    /// Picks the few types that this program is about, so that values meet others of their type.
+    /// Selects the few types of this program, so that values of equal types are common.
     pub(super) fn choose_types(&mut self) {
         let dice = &mut *self.dice;
         let mut scalars = vec![Scalar::Bool, Scalar::I32];
@@ -135,7 +135,7 @@ pub(crate) fn any_imm(dice: &mut Dice, s: Scalar) -> Imm {
                 Imm::float(s, *dice.pick(&special))
             }
             _ => match Imm::from_bits(s, dice.bits()) {
-                // Only one NaN: payloads are not kept by anything.
+                // Only one NaN: payloads are unspecified.
                 imm if imm.as_float().is_some_and(f64::is_nan) => Imm::float(s, f64::NAN),
                 imm => imm,
             },
@@ -153,7 +153,7 @@ pub(crate) fn any_imm(dice: &mut Dice, s: Scalar) -> Imm {
     }
 }
 
-/// Integers so small that floats add and multiply a lot of them exactly, in any order.
+/// Integers so small that float sums and products of many of them are exact, in any order.
 pub(super) fn small_imm(dice: &mut Dice, s: Scalar) -> Imm {
     match s {
         Scalar::Bool => Imm::bool(dice.chance(50)),

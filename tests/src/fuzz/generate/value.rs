@@ -8,7 +8,7 @@ use wuji_ir::ops::*;
 use wuji_ir::types::{BOOL, I64, Imm, Scalar, Type, U64};
 
 impl Generator<'_> {
-    /// A value of a type, made by about `depth` operations on top of each other.
+    /// A value of a type, as an expression of about this depth.
     pub(super) fn value(&mut self, ty: Type, depth: usize) -> Value {
         self.budget -= 1;
         if depth == 0 || self.budget <= 0 {
@@ -22,7 +22,7 @@ impl Generator<'_> {
         self.leaf(ty)
     }
 
-    /// Something that is there already, or a constant.
+    /// An existing value, or a constant.
     fn leaf(&mut self, ty: Type) -> Value {
         let known: Vec<Value> = self
             .body
@@ -32,7 +32,7 @@ impl Generator<'_> {
             .filter(|v| self.ty(*v) == ty)
             .collect();
         if !known.is_empty() && self.dice.chance(85) {
-            // New ones are the better for being rarely used.
+            // Prefer values that are rarely used.
             let from = if self.dice.chance(50) {
                 known.len().saturating_sub(3)
             } else {
@@ -152,7 +152,7 @@ impl Generator<'_> {
         }
     }
 
-    /// Two operands: at times the same one twice, at times a constant that algebra knows about.
+    /// Two operands: sometimes equal, sometimes with a constant that algebraic rules match.
     fn pair(&mut self, ty: Type, depth: usize) -> [Value; 2] {
         let a = self.value(ty, depth);
         let b = match (self.dice.weighted(&[14, 2, 4]), ty.elem()) {
@@ -251,7 +251,7 @@ impl Generator<'_> {
         }
     }
 
-    /// Scalars out of vectors and matrices, anything out of structs, and scalars from nowhere.
+    /// Scalars from vectors and matrices, anything from structs, and scalars from other sources.
     fn out_of_aggregate(&mut self, ty: Type, depth: usize) -> Option<Value> {
         let owners: Vec<(Type, u32)> = self
             .types
@@ -328,14 +328,14 @@ impl Generator<'_> {
         }
     }
 
-    /// Faces check indices of components before they use them; sometimes we do not.
+    /// Frontends check component indices; sometimes we do not.
     fn checked_index(&mut self, index: Value, count: u32) {
         if self.dice.chance(60) {
             self.b().push(Op::CheckIndex(count), &[index]);
         }
     }
 
-    /// An `if` that gives the value.
+    /// An `if` that yields the value.
     fn choice(&mut self, ty: Type, depth: usize) -> Option<Value> {
         if self.body.nesting > 6 {
             return None;
@@ -353,7 +353,7 @@ impl Generator<'_> {
         Some(self.body.f.result(inst))
     }
 
-    /// A `bool` that is not often constant.
+    /// A `bool` that is rarely constant.
     pub(super) fn condition(&mut self, depth: usize) -> Value {
         if let Some((index, lo, hi)) = self.body.indices.last().copied()
             && self.dice.chance(40)

@@ -1,9 +1,10 @@
 //! Accuracy of mathematical functions that are expanded in the IR (`Functions::WrittenOut`).
 //!
-//! `f32` is compared with the functions of the host in `f64`, and `f64` with those of the host, which are themselves within an ulp or
-//! two, and at hard places with values that were computed with hundreds of bits.
+//! `f32` is compared with the host's functions in `f64`. `f64` is compared with the host's functions, which are
+//! accurate to an ulp or two, and at hard arguments with values that were computed with hundreds of bits.
 //!
-//! On a GPU (`WUJI_TEST_BACKEND=cuda`), `WUJI_TEST_FUNCTIONS=libdevice` tests what kernels use there where NVIDIA's library is found.
+//! On a GPU (`WUJI_TEST_BACKEND=cuda`), `WUJI_TEST_FUNCTIONS=libdevice` tests the functions that kernels use there if
+//! NVIDIA's library is found.
 
 use wuji_compile::{Functions, Math, Options};
 use wuji_ir::entities::Array;
@@ -12,7 +13,8 @@ use wuji_ir::text::parse;
 use wuji_ir::types::{Imm, Scalar};
 use wuji_runtime::{BackendKind, Device, DeviceOptions, Instance, Tier};
 
-/// A function by its name in the IR, the same of the host in both formats, and how many ulps of `f64` the host's may be away.
+/// A function by its name in the IR, the host's function in both formats, and the error of the host's in ulps of
+/// `f64`.
 struct Unary {
     name: &'static str,
     wide: fn(f64) -> f64,
@@ -45,7 +47,7 @@ const fn unary(name: &'static str, wide: fn(f64) -> f64, host_is_off: u64) -> Un
     }
 }
 
-/// The same of two arguments.
+/// The same with two arguments.
 struct Binary {
     name: &'static str,
     wide: fn(f64, f64) -> f64,
@@ -70,7 +72,7 @@ const BINARY: &[Binary] = &[
     },
 ];
 
-/// A kernel that puts functions of the elements of its first arrays into the others.
+/// A kernel that applies functions to the elements of its first arrays and stores the results in the others.
 fn kernel(ty: Scalar, names: &[&str], arity: usize) -> String {
     let ty = ty.name();
     let mut text = String::new();
@@ -93,7 +95,7 @@ fn kernel(ty: Scalar, names: &[&str], arity: usize) -> String {
     text + "    continue L0\n  }\n  return\n}\n"
 }
 
-/// Whether functions run on the first GPU: the environment variable `WUJI_TEST_BACKEND` says `cuda`.
+/// Whether functions run on the first GPU: `WUJI_TEST_BACKEND` is `cuda`.
 fn on_gpu() -> bool {
     std::env::var_os("WUJI_TEST_BACKEND").is_some_and(|v| v == "cuda")
 }
@@ -103,12 +105,12 @@ fn of_libdevice() -> bool {
     std::env::var_os("WUJI_TEST_FUNCTIONS").is_some_and(|v| v == "libdevice")
 }
 
-/// Ulps of `f32` that a function may be off, and how many more than the host's of `f64`.
+/// The allowed error in ulps of `f32`, and relative to the host's in ulps of `f64`.
 fn allowed(math: Math) -> (f64, u64) {
     match math {
         Math::Strict => (2.0, 0),
         _ if of_libdevice() => (4.0, 3),
-        // Of `exp2` there is an instruction.
+        // `exp2` is a machine instruction.
         _ if on_gpu() => (3.0, 0),
         _ => (2.0, 0),
     }
@@ -135,7 +137,7 @@ fn device() -> Device {
     .unwrap()
 }
 
-/// What each function gives for all arguments, as bits in little-endian order.
+/// The results of each function for all arguments, as little-endian bits.
 fn compute(ty: Scalar, names: &[&str], math: Math, args: &[&[u8]]) -> Vec<Vec<u8>> {
     let module = parse(&kernel(ty, names, args.len()), "math.wir").unwrap();
     let options = Options {
@@ -166,7 +168,7 @@ fn compute(ty: Scalar, names: &[&str], math: Math, args: &[&[u8]]) -> Vec<Vec<u8
         .collect()
 }
 
-/// Random bits, the same in every run.
+/// Deterministic random bits.
 struct Dice(u64);
 
 impl Dice {
@@ -184,7 +186,7 @@ impl Dice {
     }
 }
 
-/// Numbers that functions are special at, or change at.
+/// Special arguments of functions.
 const SPECIAL: &[f64] = &[
     0.0,
     f64::INFINITY,
@@ -252,14 +254,14 @@ const SPECIAL: &[f64] = &[
     0.49999999999999994,
 ];
 
-/// Arguments of all kinds, as many as `count` and some more.
+/// Arguments of all kinds, at least `count`.
 fn arguments(count: usize, from_bits: impl Fn(u64) -> f64, round: impl Fn(f64) -> f64) -> Vec<f64> {
     let mut dice = Dice(1);
     let mut all: Vec<f64> = SPECIAL
         .iter()
         .flat_map(|x| [round(*x), round(-*x)])
         .collect();
-    // What is next to the special ones.
+    // Neighbours of the special ones.
     for x in SPECIAL {
         for step in [-3.0, -2.0, -1.0, 1.0, 2.0, 3.0] {
             let near = x * (1.0 + step * 1.5e-16);
@@ -274,12 +276,12 @@ fn arguments(count: usize, from_bits: impl Fn(u64) -> f64, round: impl Fn(f64) -
             2 => round(u),
             3 => round(u * 10.0),
             4 => round(u * 800.0),
-            // Next to multiples of right angles, small and large ones.
+            // Near multiples of right angles, small and large ones.
             5 => round(
                 ((dice.bits() % 100_000) as f64 * std::f64::consts::FRAC_PI_2) * (1.0 + u * 1e-13),
             ),
             6 => round((u * 1e9).trunc() * std::f64::consts::FRAC_PI_2),
-            // Next to 1 and -1.
+            // Near 1 and -1.
             7 => round(
                 (1.0 + u * 2f64.powi(-((dice.bits() % 50) as i32)))
                     * if k % 20 == 7 { 1.0 } else { -1.0 },
@@ -324,8 +326,7 @@ fn floats64(bytes: &[u8]) -> Vec<f64> {
     words.map(f64::from_ne_bytes).collect()
 }
 
-/// How far a number is from the truth, in units of its last place. Infinity where one of them is not a number, or zero has the
-/// wrong sign.
+/// The error of a number in ulps. Infinity if one of them is NaN, or if the sign of a zero is wrong.
 fn error32(found: f32, truth: f64) -> f64 {
     let rounded = truth as f32;
     if found.to_bits() == rounded.to_bits() || found.is_nan() && truth.is_nan() {
@@ -347,7 +348,7 @@ fn ulp32(x: f64) -> f64 {
     2f64.powi(exponent.clamp(-126, 127) - 23)
 }
 
-/// How many numbers of the format two numbers are apart.
+/// The distance of two numbers in ulps.
 fn distance64(a: f64, b: f64) -> u64 {
     if a.is_nan() || b.is_nan() {
         return if a.is_nan() && b.is_nan() {
@@ -411,7 +412,7 @@ fn f64_of_one_argument() {
     }
 }
 
-/// Pairs of all kinds of arguments, and of those that powers are finite for.
+/// Pairs of all kinds of arguments, and of those with finite powers.
 fn pairs<T: Copy>(xs: &[T], near: impl Fn(f64) -> T) -> (Vec<T>, Vec<T>) {
     let mut dice = Dice(2);
     let (mut a, mut b) = (Vec::new(), Vec::new());
@@ -459,7 +460,7 @@ fn f32_of_two_arguments() {
                 let (a, b) = (f64::from(*x), f64::from(*y));
                 let truth = (f.wide)(a, b);
                 let error = error32(z, truth);
-                // What a remainder is made of is up to 24 bits smaller than the divisor.
+                // The partial remainders are up to 24 bits smaller than the divisor.
                 let parts = if f.name == "rem" { b / 16_777_216.0 } else { b };
                 if error > worst.0 && [a, b, parts, truth].iter().all(|x| counts(math, *x)) {
                     worst = (error, *x, *y, z);
@@ -525,7 +526,8 @@ fn f16_of_one_argument() {
     }
 }
 
-/// Values at hard places, computed with hundreds of bits: a function, its arguments, the value and what is left of it, as bits of `f64`.
+/// Values at hard arguments, computed with hundreds of bits: a function, its arguments, the value and its remainder,
+/// as bits of `f64`.
 const HARD: &str = include_str!("hard.txt");
 
 #[test]
@@ -552,7 +554,7 @@ fn f64_at_hard_places() {
         for (y, line) in floats64(&found[0]).into_iter().zip(&numbers) {
             let (high, low) = (line[arity], line[arity + 1]);
             let exponent = (high.abs().to_bits() >> 52) as i32 - 1023;
-            // In units of the last place, so that those of the smallest numbers are not too small to be computed with.
+            // In ulps, so that those of the smallest numbers are not too small to compute with.
             let unit = exponent.max(-1022) - 52;
             let places = |x: f64| x * 2f64.powi(-unit / 2) * 2f64.powi(-unit - -unit / 2);
             let error = (places(y) - places(high)) - places(low);
@@ -564,7 +566,7 @@ fn f64_at_hard_places() {
     }
 }
 
-/// What is known exactly is exact: functions by name, with an argument and a value.
+/// Exact results: functions by name, with an argument and a value.
 const EXACT: &[(&str, f64, f64)] = &[
     ("sin", 0.0, 0.0),
     ("sin", -0.0, -0.0),
@@ -638,7 +640,7 @@ fn whole_powers() {
         );
     }
     assert!(power(&xs, 0.0).iter().all(|y| *y == 1.0));
-    // Powers that a number holds are what they are.
+    // Powers that are representable are exact.
     let small: Vec<f64> = (-200..=200).map(f64::from).collect();
     for y in 2..7 {
         for (x, found) in small.iter().zip(power(&small, f64::from(y))) {

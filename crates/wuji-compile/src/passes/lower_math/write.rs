@@ -194,7 +194,7 @@ impl Writer {
     pub(super) fn repeat<'w>(
         &'w self,
         start: Num<'w>,
-        goes_on: impl FnOnce(Num<'w>) -> Num<'w>,
+        continues: impl FnOnce(Num<'w>) -> Num<'w>,
         step: impl FnOnce(Num<'w>) -> Num<'w>,
     ) -> Num<'w> {
         let label = self.f.borrow_mut().fresh_label();
@@ -202,7 +202,7 @@ impl Writer {
         let inst = self.push(Op::Loop(label), &[start.value], &[ty]);
         let body = self.inside(&[ty], |carried| {
             let held = carried[0];
-            let condition = goes_on(held);
+            let condition = continues(held);
             let branch = self.push(Op::If, &[condition.value], &[]);
             let a = self.inside(&[], |_| Term::Continue(label, values(&[step(held)])));
             let b = self.inside(&[], |_| Term::Break(label, values(&[held])));

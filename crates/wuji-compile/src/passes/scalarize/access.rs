@@ -25,7 +25,7 @@ impl Scalarizer<'_> {
         }
     }
 
-    /// Not lowered to bytes yet: the path goes on to every scalar.
+    /// Not lowered to bytes yet: the path is extended to every scalar.
     fn place_access(&mut self, op: AccessOp, access: &Access, args: &[Value]) -> Parts {
         let (mut ty, rank) = self.b.env.place_elem(self.old, access.place);
         for step in &access.path {

@@ -42,7 +42,7 @@ pub fn scalarize(module: &mut Module, _: &mut Cx) -> Result<()> {
     Ok(())
 }
 
-/// Nothing to take apart, and no update of a local to spell out.
+/// Nothing to scalarize, and no update of a local to expand.
 fn is_scalar(f: &Function) -> bool {
     let mut plain = true;
     f.walk(|inst| {
@@ -245,7 +245,7 @@ impl Scalarizer<'_> {
         at..at + len
     }
 
-    /// One new instruction per scalar, on the scalars of the arguments side by side.
+    /// One new instruction per scalar, on corresponding scalars of the arguments.
     fn each(&mut self, op: &Op, args: &[Value], width: usize) -> Parts {
         let args: Vec<Parts> = args.iter().map(|a| self.get(*a)).collect();
         (0..width)
@@ -260,7 +260,7 @@ impl Scalarizer<'_> {
             .collect()
     }
 
-    /// The scalars of an aggregate that is taken apart or put together.
+    /// The scalars of an aggregate that is composed or decomposed.
     fn component_op(&mut self, op: ComponentOp<'_>, args: &[Value], result: Type) -> Parts {
         match op {
             ComponentOp::Splat(to) => {
@@ -349,7 +349,7 @@ impl Scalarizer<'_> {
                 if args.iter().any(|a| f.ty(*a).as_scalar().is_none()) {
                     return Err(Error::new(
                         "W0320",
-                        "a message with aggregates must be lowered before it is taken apart",
+                        "a message with aggregates must be lowered before `scalarize`",
                     )
                     .at(Position::of(self.b.env, f.spans[inst])));
                 }

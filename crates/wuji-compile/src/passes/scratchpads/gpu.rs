@@ -79,9 +79,9 @@ fn separate_neighbours(m: &mut Env, f: &mut Function, body: Region) {
         let (round, lane) = divide(&mut b, index, WARP.into());
         let apart = b.i64((n / i128::from(WARP)) as i64);
         let first = b.binary(BinOp::Mul, lane, apart);
-        let parted = b.binary(BinOp::Add, first, round);
+        let permuted = b.binary(BinOp::Add, first, round);
         let built = std::mem::replace(&mut f.regions[region].insts, rest);
-        replace_uses(f, index, parted);
+        replace_uses(f, index, permuted);
         f.regions[region].insts.splice(0..0, built);
     }
 }

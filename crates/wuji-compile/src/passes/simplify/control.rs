@@ -10,11 +10,11 @@ use wuji_ir::types::Imm;
 /// Instructions of both sides together that an `if` may turn into `select`s.
 const MAX_SPECULATED: usize = 6;
 
-/// How far a condition is taken apart into conditions that follow from it.
+/// The depth to which a condition is decomposed into implied conditions.
 const MAX_LEARNED_DEPTH: usize = 4;
 
 impl Simplifier<'_, '_> {
-    /// Says whether control goes on to the next instruction.
+    /// Returns whether control continues with the next instruction.
     pub(super) fn control(&mut self, inst: Inst) -> bool {
         match self.f.insts[inst].op.control() {
             Some(ControlOp::If) => self.branch(inst),
@@ -22,7 +22,7 @@ impl Simplifier<'_, '_> {
             Some(ControlOp::For(label, _)) => self.count(inst, label),
             Some(ControlOp::Loop(label)) => self.repeat(inst, label),
             Some(ControlOp::ForEach(..)) => {
-                // Runs elsewhere: what it needs from here is handed over, so nothing is shared
+                // Runs as another task: the values it needs are passed to it, so nothing is shared
                 // with it, and nothing is known about memory in it or after it.
                 let known = std::mem::take(&mut self.known);
                 self.memory = super::Memory::default();
@@ -342,7 +342,7 @@ impl Simplifier<'_, '_> {
         self.exits[label].breaks = breaks;
     }
 
-    /// A carried value that every iteration hands on as it was is no carried value.
+    /// Removes carried values that no iteration changes.
     fn drop_invariant(&mut self, inst: Inst, label: Label, first: usize) {
         let InstData {
             args,

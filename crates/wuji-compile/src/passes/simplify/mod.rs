@@ -187,7 +187,7 @@ impl<'a, 'c> Simplifier<'a, 'c> {
         true
     }
 
-    /// Says whether control goes on to the next instruction.
+    /// Returns whether control continues with the next instruction.
     fn inst(&mut self, inst: Inst) -> bool {
         self.substitution.apply_to_inst(self.f, inst);
         match self.f.insts[inst].op.effect() {
@@ -506,7 +506,7 @@ impl<'a, 'c> Simplifier<'a, 'c> {
                 self.keep(inst);
             }
             OpClass::TreeAccess(op, tree, node) => self.change_cells(inst, op, tree, node),
-            // Others have written meanwhile, and see what was written before.
+            // Other threads may have written in the meantime, and see earlier writes.
             OpClass::Thread(_) | OpClass::Cell(CellOp::Deactivate, _) => {
                 let mut writes = Writes::default();
                 writes.everything();

@@ -19,7 +19,7 @@ impl Emitter<'_> {
         for (k, inst) in insts.iter().enumerate().skip(from) {
             match self.inst(*inst, mask) {
                 Flow::On(next) => mask = next,
-                Flow::NoLanes => return Exit::Nobody,
+                Flow::NoLanes => return Exit::NoLanes,
                 Flow::Ended => {
                     self.b.end(Term::Unreachable);
                     return Exit::Ended;
@@ -49,7 +49,7 @@ impl Emitter<'_> {
             Term::Yield(_) => Exit::Yield(values, mask),
             Term::Break(label, _) => self.jump(*label, region, &values, mask, true),
             Term::Continue(label, _) => self.jump(*label, region, &values, mask, false),
-            Term::Return(_) | Term::Unreachable => Exit::Nobody,
+            Term::Return(_) | Term::Unreachable => Exit::NoLanes,
         }
     }
 
@@ -81,7 +81,7 @@ impl Emitter<'_> {
                     // Lanes that stay overwrite the value when they leave.
                     let around = self.around.clone().unwrap_or_else(|| mask.clone());
                     self.arrive_with(&d, values, &mask, &around);
-                    return Exit::Nobody;
+                    return Exit::NoLanes;
                 }
                 if d.direct == Some(from) {
                     return Exit::Next(values.to_vec(), mask);
@@ -96,9 +96,9 @@ impl Emitter<'_> {
                         self.update_locals(locals, &mask, &v);
                     }
                 }
-                Exit::Nobody
+                Exit::NoLanes
             }
-            Some(JumpTarget::Iteration) | None => Exit::Nobody,
+            Some(JumpTarget::Iteration) | None => Exit::NoLanes,
         }
     }
 
@@ -274,7 +274,7 @@ impl Emitter<'_> {
                 self.b.end(Term::Yield(flat));
                 true
             }
-            Exit::Next(..) | Exit::Nobody => {
+            Exit::Next(..) | Exit::NoLanes => {
                 self.b.end(Term::Yield(zeros.clone()));
                 false
             }
@@ -284,7 +284,7 @@ impl Emitter<'_> {
         let otherwise = self.b.region(&[], |b, _| b.end(Term::Yield(zeros)));
         self.b.func.insts[branch].regions.extend([then, otherwise]);
         if !arrives {
-            return Exit::Nobody;
+            return Exit::NoLanes;
         }
         let results: Values = self.b.func.insts[branch].results.iter().copied().collect();
         let (lanes, rest) = self.unflatten(&varying, &results);
@@ -354,7 +354,7 @@ impl Emitter<'_> {
                     self.b.end(Term::Yield(flat));
                     (ended, empty) = (false, false);
                 }
-                Exit::Next(..) | Exit::Nobody => {
+                Exit::Next(..) | Exit::NoLanes => {
                     self.b.end(Term::Yield(zeros.clone()));
                     ended = false;
                 }
@@ -424,7 +424,7 @@ impl Emitter<'_> {
                     values.iter().map(|v| self.spread_out(v)).collect(),
                     Some(mask),
                 ),
-                Exit::Next(..) | Exit::Nobody | Exit::Ended => (Vec::new(), None),
+                Exit::Next(..) | Exit::NoLanes | Exit::Ended => (Vec::new(), None),
             };
         }
         let on = self.mask_parts(&mask);
@@ -445,7 +445,7 @@ impl Emitter<'_> {
                 self.b.end(Term::Yield(flat));
                 true
             }
-            Exit::Next(..) | Exit::Nobody | Exit::Ended => {
+            Exit::Next(..) | Exit::NoLanes | Exit::Ended => {
                 self.b.end(Term::Yield(zeros.clone()));
                 false
             }

@@ -48,7 +48,7 @@ pub(super) enum Exit {
     Yield(Vec<Lanes>, Mask),
     /// The end of a loop's body, with the values for the next iteration.
     Next(Vec<Lanes>, Mask),
-    Nobody,
+    NoLanes,
     Ended,
 }
 

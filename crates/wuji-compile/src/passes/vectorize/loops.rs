@@ -289,7 +289,7 @@ impl Emitter<'_> {
                 let flat = self.flat(&values, &on_break);
                 self.b.end(Term::Yield(flat));
             }
-            Exit::Next(..) | Exit::Nobody => self.b.end(Term::Unreachable),
+            Exit::Next(..) | Exit::NoLanes => self.b.end(Term::Unreachable),
             Exit::Ended => {}
         }
         self.b.region = outer;

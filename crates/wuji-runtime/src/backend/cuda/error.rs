@@ -153,7 +153,7 @@ impl Failed {
         )
         .note(Failed::describe(failed.driver, failed.code));
         match failed.code {
-            NOT_INITIALIZED => error.help("CUDA does not work in a process that was forked after it was used: make the world after the fork, or start the process anew"),
+            NOT_INITIALIZED => error.help("CUDA does not work in a process that was forked after it was used: make the world after the fork, or start a new process instead"),
             _ => error.help("if `wuji doctor --gpu-check` finds no problem, please report it"),
         }
     }

@@ -86,17 +86,17 @@ fn unrecordable_launches_are_rejected() {
     lazy("unrecordable_launches_are_rejected", || {
         let world = builder().build().unwrap();
         let x = world.field::<f32, 1>("x", [8]).unwrap();
-        let told = |error: wuji::Error| {
+        let refusal = |error: wuji::Error| {
             assert_eq!(error.code, "W0134");
             error.message
         };
         let all = [
-            told(world.record(|| answer(&world).map(|_| ())).unwrap_err()),
-            told(world.record(|| draw(&x)).unwrap_err()),
-            told(world.record(|| from_host(&x, &[1.0; 8])).unwrap_err()),
-            told(world.record(|| x.get(0).map(|_| ())).unwrap_err()),
-            told(world.record(|| world.synchronize()).unwrap_err()),
-            told(
+            refusal(world.record(|| answer(&world).map(|_| ())).unwrap_err()),
+            refusal(world.record(|| draw(&x)).unwrap_err()),
+            refusal(world.record(|| from_host(&x, &[1.0; 8])).unwrap_err()),
+            refusal(world.record(|| x.get(0).map(|_| ())).unwrap_err()),
+            refusal(world.record(|| world.synchronize()).unwrap_err()),
+            refusal(
                 world
                     .record(|| world.record(|| Ok(())).map(|_| ()))
                     .unwrap_err(),
@@ -109,7 +109,7 @@ fn unrecordable_launches_are_rejected() {
             a graph is being recorded: nothing has run yet
             a graph is being recorded: nothing has run yet
             a graph is being recorded in this world already"#]].assert_eq(&all.join("\n"));
-        // The world goes on.
+        // The world is still usable.
         add_one(&x).unwrap();
         assert_eq!(x.get(0).unwrap(), 1.0);
         let graph = world.record(|| add_one(&x)).unwrap();

@@ -14,7 +14,7 @@ fn spin(_world: &World) {
     }
 }
 
-/// A world whose device does nothing before somebody waits for it.
+/// A world whose device does nothing before a synchronizing call.
 fn lazy(name: &str, body: impl FnOnce()) -> Option<String> {
     with_driver(&format!("launches::{name}"), "lazy=1", body)
 }
@@ -55,7 +55,7 @@ fn errors_surface_at_the_next_synchronization() {
               = note: also: kernel `wander` wrote to field `y` outside of its bounds at crates/wuji/tests/api/cuda/kernels.rs:15:23
               = help: such a write is dropped; guard it with an `if`"#]]
         .assert_eq(&error.to_string());
-        // It is told once.
+        // It is reported once.
         world.synchronize().unwrap();
         assert_eq!(y.get(0).unwrap(), 1.0);
         // Reading a field waits, too.
@@ -113,7 +113,7 @@ fn worlds_that_wait() {
     });
 }
 
-/// Slots for reports are used again and again; what comes late is told all the same.
+/// Report slots are reused; late reports are still returned.
 #[test]
 fn many_launches() {
     lazy("many_launches", || {
@@ -148,14 +148,14 @@ fn more_prints_than_the_buffer_holds() {
 
 #[test]
 fn dropping_a_world_reports_pending_errors() {
-    let told = lazy("dropping_a_world_reports_pending_errors", || {
+    let output = lazy("dropping_a_world_reports_pending_errors", || {
         let world = builder().build().unwrap();
         let x = world.field::<f32, 1>("x", [8]).unwrap();
         wander(&x).unwrap();
     });
-    if let Some(told) = told {
+    if let Some(output) = output {
         let line = "an asynchronous launch: error[W0401]: kernel `wander` wrote to field `x`";
-        assert!(told.contains(line), "{told}");
+        assert!(output.contains(line), "{output}");
     }
 }
 
@@ -211,7 +211,7 @@ fn pending_launches_can_be_interrupted() {
               = note: what they had written until then is kept"#]]
         .assert_eq(&strip_place(&error));
         assert_eq!(x.get(0).unwrap(), 1.0);
-        // Also before somebody waits.
+        // Also before a synchronizing call.
         spin(&world).unwrap();
         world.interrupter().interrupt();
         let error = add_one(&x).unwrap_err();

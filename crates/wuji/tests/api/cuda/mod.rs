@@ -36,7 +36,7 @@ fn driver() -> &'static PathBuf {
 
 /// Runs the test `name` in a process whose driver has this configuration. Returns what that process wrote to its standard error
 /// output; `None` inside of that process.
-fn with_driver(name: &str, told: &str, body: impl FnOnce()) -> Option<String> {
+fn with_driver(name: &str, config: &str, body: impl FnOnce()) -> Option<String> {
     const INSIDE: &str = "WUJI_INSIDE_TEST";
     if std::env::var_os(INSIDE).is_some() {
         body();
@@ -45,17 +45,17 @@ fn with_driver(name: &str, told: &str, body: impl FnOnce()) -> Option<String> {
     let output = only(&format!("cuda::{name}"))
         .env(INSIDE, "1")
         .env("WUJI_CUDA_DRIVER", driver())
-        .env("FAKE_CUDA", told)
+        .env("FAKE_CUDA", config)
         .env_remove("WUJI_LAUNCH_BLOCKING")
         .env_remove("CUDA_LAUNCH_BLOCKING")
         .env_remove("WUJI_DEBUG")
         .output()
         .unwrap();
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
     let said = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{said}{told}");
+    assert!(output.status.success(), "{said}{errors}");
     assert!(said.contains("1 passed"), "{said}");
-    Some(told)
+    Some(errors)
 }
 
 fn builder() -> WorldBuilder {

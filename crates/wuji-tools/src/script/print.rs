@@ -1,4 +1,4 @@
-//! What was left, in the language of runs.
+//! Prints outputs in the language of runs.
 
 use super::check::{Left, kinds};
 use super::start::{cells, points};
@@ -7,15 +7,15 @@ use std::fmt::Write;
 use wuji_ir::Result;
 use wuji_ir::types::{Imm, Scalar};
 
-/// Values that are shown of one thing, unless all are.
+/// The most values that are printed of one output, unless all are requested.
 const SHOWN: usize = 32;
-/// Of something larger, no more than these are looked at.
+/// The most elements that are read of a larger one.
 const LOOKED_AT: u64 = 1 << 20;
-/// From so many on, equal neighbours are counted.
+/// From this number on, equal neighbours are printed with a count.
 const COUNTED: u64 = 4;
 
-/// What a subject has left: entries, one a line. Without `full`, of what is long only the beginning.
-pub fn tell(subject: &Subject<'_>, full: bool) -> Result<String> {
+/// Prints the outputs of a subject, one entry per line. Without `full`, long ones are truncated.
+pub fn print_outputs(subject: &Subject<'_>, full: bool) -> Result<String> {
     let instance = subject.instance();
     let m = instance.module();
     let mut out = String::new();
@@ -84,7 +84,7 @@ pub fn tell(subject: &Subject<'_>, full: bool) -> Result<String> {
     Ok(out)
 }
 
-/// A string with the escapes that are read again.
+/// A string with escapes.
 fn quoted(text: &str) -> String {
     let escaped = text.replace('\\', "\\\\").replace('"', "\\\"");
     format!("\"{}\"", escaped.replace('\n', "\\n"))
@@ -94,7 +94,7 @@ fn quoted(text: &str) -> String {
 fn element(scalars: &[Imm]) -> String {
     let word = |v: &Imm| {
         if v.as_float().is_some_and(f64::is_nan) {
-            // Which one it is, is unspecified.
+            // Its bits are unspecified.
             "nan".to_owned()
         } else {
             v.to_string()
@@ -106,7 +106,7 @@ fn element(scalars: &[Imm]) -> String {
     }
 }
 
-/// All elements of something, in brackets.
+/// All elements, in brackets.
 pub(super) fn values(elem: &[Scalar], scalars: &[Imm]) -> String {
     let mut list = List::new(elem, false, true);
     let width = elem.len().max(1);
@@ -116,7 +116,7 @@ pub(super) fn values(elem: &[Scalar], scalars: &[Imm]) -> String {
     list.end((scalars.len() / width) as u64)
 }
 
-/// A list under construction, with equal neighbours counted and whole numbers that follow each other as a range.
+/// A list under construction, with equal neighbours counted and consecutive integers as a range.
 struct List {
     whole_numbers: bool,
     single: bool,
@@ -126,7 +126,7 @@ struct List {
     elements: u64,
 }
 
-/// Elements that can be written as one.
+/// Elements that are printed as one item.
 struct Stretch {
     first: Vec<Imm>,
     last: Vec<Imm>,
