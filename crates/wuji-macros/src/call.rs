@@ -57,7 +57,7 @@ impl Walker {
             if crate::expr::ends_in(&c.func, name) {
                 return unsupported(
                     e,
-                    format!("`{name}(..)` belongs behind the `in` of a `for`"),
+                    format!("`{name}(..)` is only allowed after the `in` of a `for`"),
                 );
             }
         }
@@ -217,7 +217,7 @@ impl Walker {
         }
         let Some((_, kind)) = QUERIES.iter().find(|q| q.0 == name) else {
             let hint = if name == "no_activate" {
-                "`no_activate(..)` stands on the left of an assignment: `x.no_activate([i, j]) = v`; a read never activates"
+                "`no_activate(..)` is only allowed on the left of an assignment: `x.no_activate([i, j]) = v`; a read never activates"
                     .to_string()
             } else if name == "at" {
                 "`at(..)` is followed by `fetch_add`, `fetch_sub`, `fetch_mul`, `fetch_min`, `fetch_max`, `fetch_and`, \

@@ -307,7 +307,7 @@ impl Walker {
         if self.loops.iter().any(|l| l.kind == LoopKind::Parallel) {
             return unsupported(
                 r,
-                "`return` cannot leave a parallel loop: its iterations run at once\nhelp: `continue` ends one iteration",
+                "`return` cannot leave a parallel loop: its iterations run concurrently\nhelp: `continue` ends one iteration",
             );
         }
         let keyword = &r.return_token;

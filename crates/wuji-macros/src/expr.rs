@@ -280,7 +280,7 @@ impl Walker {
             }
             Lit::Str(_) | Lit::ByteStr(_) | Lit::CStr(_) | Lit::Char(_) => unsupported(
                 l,
-                "kernels have no text; use `print!` or the message of `assert!`",
+                "kernels have no strings; use `print!` or the message of `assert!`",
             ),
             _ => unsupported(l, "this literal is not supported inside a kernel"),
         }
@@ -429,7 +429,7 @@ impl Walker {
             }
             Stmt::Item(i) => unsupported(
                 i,
-                "items are not supported inside a kernel; put them outside",
+                "items are not supported inside a kernel; move them out of it",
             ),
         }
     }

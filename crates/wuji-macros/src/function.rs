@@ -205,7 +205,7 @@ fn walk_params(w: &mut Walker, f: &ItemFn) -> Result<Params> {
                     let Pat::Ident(name) = &*p.pat else {
                         return unsupported(
                             &p.pat,
-                            "a parameter of a kernel is a plain name; take it apart with `let`",
+                            "a parameter of a kernel is a plain name; destructure it with `let`",
                         );
                     };
                     let ty = &p.ty;

@@ -130,7 +130,7 @@ impl Walker {
             }
             Expr::MethodCall(m) if m.method == "no_activate" => {
                 let Some(var) = self.data(&m.receiver) else {
-                    return unsupported(m, "only fields have elements that do not exist");
+                    return unsupported(m, "only fields have inactive elements");
                 };
                 if change == (Change::Update { atomic: false }) {
                     return unsupported(
