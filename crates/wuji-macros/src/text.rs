@@ -201,7 +201,8 @@ impl Walker {
                                 None => {
                                     // A variable or constant that the string names itself.
                                     let Ok(mut ident) = syn::parse_str::<Ident>(&name) else {
-                                        let what = format!("`{{{name}}}` is not the name of a variable");
+                                        let what =
+                                            format!("`{{{name}}}` is not the name of a variable");
                                         return Err(Error::new(string.span(), what));
                                     };
                                     ident.set_span(string.span());

@@ -21,8 +21,9 @@
 //!
 //! [`Framebuffer`] draws circles, lines, triangles and text.
 //!
-//! Architecture invariants: this crate knows nothing of Wuji, only of pictures; `wuji`'s feature `viewer` makes pictures of fields. It speaks
-//! the protocol of X itself, with no C library: a display that goes away is a window that was closed, where Xlib would end the process.
+//! Architecture invariants: this crate does not depend on Wuji, only on pictures; `wuji`'s feature `viewer` converts
+//! fields to pictures. It implements the X11 protocol without a C library: a lost connection is treated as a closed
+//! window, where Xlib would exit the process.
 
 pub mod animation;
 pub mod canvas;

@@ -51,7 +51,7 @@ static CHANNELS: [f32; 256] = {
     channels
 };
 
-/// Pixels to draw on: its own, or those of somebody else with `P = &mut [Pixel]`.
+/// Pixels to draw on: owned, or borrowed with `P = &mut [Pixel]`.
 ///
 /// Columns come from left to right, and a column goes up: pixel (i, j) is number `i * height + j`.
 #[derive(Clone, Debug, PartialEq)]

@@ -401,7 +401,7 @@ impl Rewriter<'_> {
         self.fresh(s, n)
     }
 
-    /// Whether nobody reads an array at or behind this place, except the operation here, component by component.
+    /// Whether the array is not read from here on, except by this operation, component by component.
     fn is_unread(
         &self,
         array: Local,

@@ -31,7 +31,7 @@ pub(super) struct Plan {
     pub(super) ends: FxHashMap<(Region, u32), Vec<Value>>,
     /// Loads of variables that do not change as long as the result is used.
     pub(super) read_in_place: FxHashSet<Inst>,
-    /// Values whose one use is a store to a variable that nobody touches in between.
+    /// Values whose only use is a store to a variable that is not accessed in between.
     pub(super) stored: FxHashMap<Value, (Inst, Local)>,
 }
 

@@ -121,7 +121,7 @@ impl Fusing<'_> {
         true
     }
 
-    /// The factors of a product that nobody needs but sums of its region, of which `sum` is one.
+    /// The factors of a product whose only uses are sums of its region, including `sum`.
     fn product(&self, sum: Inst, value: Value) -> Option<(Value, Value)> {
         let def = self.f.def(value)?;
         let uses = self.uses.get(&value)?;
