@@ -13,14 +13,14 @@ const MAPPED: u64 = 1 << 20;
 /// Zeroed bytes of the host; freed on drop.
 #[derive(Debug)]
 pub struct HostBytes {
-    place: Place,
+    allocation: Allocation,
     size: usize,
     /// Counts as long as the bytes live.
     _usage: Option<Usage>,
 }
 
 #[derive(Debug)]
-enum Place {
+enum Allocation {
     Empty,
     Heap(NonNull<u8>, Layout),
     Mapped(Mapping),
@@ -29,7 +29,7 @@ enum Place {
 #[repr(align(64))]
 struct Aligned;
 
-// SAFETY: the bytes belong to no thread; access to them is `unsafe` and by the caller's promise.
+// SAFETY: the bytes are not tied to a thread; access to them is `unsafe`, and guaranteed by the caller.
 unsafe impl Send for HostBytes {}
 // SAFETY: as above; `&HostBytes` alone gives no access to the bytes.
 unsafe impl Sync for HostBytes {}
@@ -41,32 +41,32 @@ impl HostBytes {
     }
 
     pub(crate) fn new(size: u64, usage: Option<Usage>) -> Result<HostBytes> {
-        let place = match size {
-            0 => Place::Empty,
+        let allocation = match size {
+            0 => Allocation::Empty,
             1..MAPPED => HostBytes::on_heap(size)?,
-            MAPPED.. => Place::Mapped(Mapping::new(size)?),
+            MAPPED.. => Allocation::Mapped(Mapping::new(size)?),
         };
         Ok(HostBytes {
-            place,
+            allocation,
             size: size as usize,
             _usage: usage,
         })
     }
 
-    fn on_heap(size: u64) -> Result<Place> {
+    fn on_heap(size: u64) -> Result<Allocation> {
         let too_much = || Error::new("W0110", format!("cannot allocate {size} bytes of memory"));
         let layout = Layout::from_size_align(size as usize, ALIGN).map_err(|_| too_much())?;
         // SAFETY: the size is not zero.
         let memory = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or_else(too_much)?;
-        Ok(Place::Heap(memory, layout))
+        Ok(Allocation::Heap(memory, layout))
     }
 
     /// Aligned to 64 bytes, also if there are none.
     pub fn base(&self) -> *mut u8 {
-        match &self.place {
-            Place::Empty => NonNull::<Aligned>::dangling().as_ptr().cast(),
-            Place::Heap(memory, _) => memory.as_ptr(),
-            Place::Mapped(mapping) => mapping.base(),
+        match &self.allocation {
+            Allocation::Empty => NonNull::<Aligned>::dangling().as_ptr().cast(),
+            Allocation::Heap(memory, _) => memory.as_ptr(),
+            Allocation::Mapped(mapping) => mapping.base(),
         }
     }
 
@@ -77,12 +77,12 @@ impl HostBytes {
 
 impl Drop for HostBytes {
     fn drop(&mut self) {
-        match &self.place {
-            Place::Heap(memory, layout) => {
+        match &self.allocation {
+            Allocation::Heap(memory, layout) => {
                 // SAFETY: allocated with this layout; nothing borrows the bytes any more.
                 unsafe { dealloc(memory.as_ptr(), *layout) };
             }
-            Place::Empty | Place::Mapped(_) => {}
+            Allocation::Empty | Allocation::Mapped(_) => {}
         }
     }
 }
