@@ -93,7 +93,7 @@ class WujiArgumentError(WujiRuntimeTypeError, AssertionError):
     """An argument that a function of the library does not take. Also an `AssertionError`, as in Taichi."""
 
 
-class WujiRangeError(WujiRuntimeTypeError, OverflowError, ValueError):
+class WujiConversionError(WujiRuntimeTypeError, OverflowError, ValueError):
     """A value of the host does not fit the type that it is converted to."""
 
 
@@ -143,13 +143,13 @@ __all__ = [
     "WujiArgumentError",
     "WujiAssertionError",
     "WujiCompilationError",
+    "WujiConversionError",
     "WujiError",
     "WujiIndexError",
     "WujiMemberError",
     "WujiNameError",
     "WujiOptionError",
     "WujiOutOfRangeError",
-    "WujiRangeError",
     "WujiRuntimeError",
     "WujiRuntimeTypeError",
     "WujiShapeError",

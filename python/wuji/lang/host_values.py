@@ -11,7 +11,7 @@ import operator
 import warnings
 from typing import TYPE_CHECKING, Any
 
-from ..exceptions import WujiRangeError, WujiRuntimeTypeError
+from ..exceptions import WujiConversionError, WujiRuntimeTypeError
 from .compound import MatrixType
 from .dtypes import DataType, defaults
 
@@ -105,6 +105,6 @@ def _warn_wrapped(value: Any, dtype: DataType, what: str) -> None:
     warnings.warn(f"{what}: {value} is out of range for {dtype} and wraps", RuntimeWarning, stacklevel=4)
 
 
-def _out_of_range(value: str, dtype: DataType, what: str, help: str = "") -> WujiRangeError:
+def _out_of_range(value: str, dtype: DataType, what: str, help: str = "") -> WujiConversionError:
     span = "" if dtype.is_float else f": {dtype.range()[0]} to {dtype.range()[1]}"
-    return WujiRangeError(f"{what}: {value} is out of range for {dtype}{span}{help}", "W0610")
+    return WujiConversionError(f"{what}: {value} is out of range for {dtype}{span}{help}", "W0610")

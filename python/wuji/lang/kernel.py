@@ -12,8 +12,8 @@ from .. import _native
 from ..exceptions import (
     WujiArrayError,
     WujiCallError,
+    WujiConversionError,
     WujiError,
-    WujiRangeError,
     WujiRuntimeError,
     WujiRuntimeTypeError,
     WujiSyntaxError,
@@ -336,7 +336,7 @@ class Kernel:
             return WujiCallError(f"Too many arguments. Kernel `{name}` takes {len(self.parameters)}, not {len(args)}")
         for p, value in zip(self.parameters, args, strict=True):
             if p.kind == "value" and not _fits(p.type, value):
-                kind = WujiRangeError if isinstance(error, OverflowError) else WujiRuntimeTypeError
+                kind = WujiConversionError if isinstance(error, OverflowError) else WujiRuntimeTypeError
                 return kind(
                     f"Argument `{p.name}` of kernel `{name}` cannot be converted into required type {p.type}: got {value!r} of type {type(value).__name__}",
                     "W0610",
