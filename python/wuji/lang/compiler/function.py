@@ -53,7 +53,7 @@ class FunctionCompiler(Statements, Loops, Calls, Expressions):
         except Exception as e:
             raise self.located(e, node) from _cause(e)
 
-    def _located(self, node: Any, visit: Callable[..., Any], *args: Any) -> Any:
+    def _located(self, node: Any, visit: Any, *args: Any) -> Any:
         """Visit a node that is compiled by a loop over a chain of nodes."""
         try:
             return visit(node, *args)
