@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from conftest import ON_GPU
 
 import wuji as ti
 
 # Tolerance, relative to the largest entry of the matrix.
-NEAR = {ti.f32: 3e-6, ti.f64: 1e-14}
+NEAR = {ti.f32: 1e-6, ti.f64: 2e-15}
 TYPES = [ti.f32, ti.f64]
 
 
@@ -192,6 +193,142 @@ def test_solve(n: int, dtype: Any) -> None:
 
     run()
     near(X.to_numpy(), x, np.ones(len(a)), dtype, 100)
+
+
+def hard_matrices(n: int, dtype: Any) -> np.ndarray:
+    """Matrices on which careless arithmetic underflows, overflows or cancels."""
+    rng = np.random.default_rng(11)
+    count, single = 25, dtype is ti.f32
+    large, small = (37.9, -38.0) if single else (300.0, -300.0)
+    any_ = lambda: rng.uniform(-1, 1, size=(count, n, n))  # noqa: E731
+    power = lambda low, high: 10.0 ** rng.uniform(low, high, size=(count, 1, 1))  # noqa: E731
+    turn, other = (np.stack([np.linalg.qr(rng.normal(size=(n, n)))[0] for _ in range(count)]) for _ in range(2))
+    eye = np.eye(n)
+    shear = np.zeros((count, n, n))
+    shear[:, 0, 1] = power(-45 if single else small, -1)[:, 0, 0]
+    diagonal = eye * rng.normal(size=(count, 1, n))
+    equal = 1 + power(-20, -1) * rng.normal(size=(count, 1, n))
+    kinds = [
+        any_() * power(small, large),
+        any_() * 10.0 ** rng.uniform(-30 if single else -250, 0, size=(count, n, n)),
+        eye + any_() * power(-45 if single else small, -1),
+        eye + any_() * power(-19, -17),
+        eye + shear,
+        diagonal + any_() * power(-40, -1),
+        turn * power(small, large),
+        turn * equal @ np.swapaxes(other, 1, 2),
+        turn * 10.0 ** rng.uniform(-30, 0, size=(count, 1, n)) @ np.swapaxes(other, 1, 2),
+        any_()[:, :, :1] * any_()[:, :1, :],
+        rng.integers(-2, 3, size=(count, n, n)),
+        rng.integers(-3, 4, size=(count, n, n)) * (1e-45 if single else 5e-324),
+        np.broadcast_to([[1, 1e-22], [0, 1]], (1, 2, 2)) if n == 2 else np.zeros((1, n, n)),
+        np.broadcast_to([[1, 3.1e-19], [-3.2e-19, 1]], (1, 2, 2)) if n == 2 else np.ones((1, n, n)),
+    ]
+    return np.concatenate(kinds).astype(dtype.numpy_name)
+
+
+def in_ulps(error: np.ndarray, size: np.ndarray, dtype: Any) -> float:
+    """The largest error, next to the size of each matrix. Subnormal numbers have few digits."""
+    info = np.finfo(dtype.numpy_name)
+    rest = np.abs(error).reshape(len(error), -1).max(axis=1) - 4 * info.tiny
+    assert not np.isnan(rest).any()
+    return float((np.maximum(rest, 0) / np.where(size > 0, size, 1)).max() / info.eps)
+
+
+def decompose(a: np.ndarray, dtype: Any) -> list[np.ndarray]:
+    n, count = a.shape[1], len(a)
+    A, U, S, V, R, P, W = (ti.Matrix.field(n, n, dtype, count) for _ in range(7))
+    L = ti.Vector.field(n, dtype, count)
+    F, E = ti.Matrix.field(2, 2, dtype, count), ti.Matrix.field(4, 2, dtype, count)
+    A.from_numpy(a)
+
+    @ti.kernel
+    def run():
+        for i in A:
+            U[i], S[i], V[i] = ti.svd(A[i])
+            R[i], P[i] = ti.polar_decompose(A[i])
+            L[i], W[i] = ti.sym_eig(A[i])
+            if ti.static(n == 2):
+                F[i], E[i] = ti.eig(A[i])
+
+    run()
+    return [x.to_numpy() for x in (U, S, V, R, P, L, W, F, E)]
+
+
+@pytest.mark.skipif(ON_GPU, reason="tiers and the interpreter are of the CPU; a GPU takes subnormal numbers for zeros")
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("n", [2, 3])
+def test_hard_matrices_in_every_tier_and_math_mode(n: int, dtype: Any) -> None:
+    a = hard_matrices(n, dtype)
+    # Fast math flushes subnormal numbers. Apart from that, all results are the same.
+    for fast_math in (True, False):
+        results = []
+        for options in ({"tier": "fast"}, {"tier": "best"}, {"interpreter": True}):
+            ti.init(arch=ti.cpu, offline_cache=False, verbose=False, fast_math=fast_math, **options)
+            results.append(decompose(a, dtype))
+        for other in results[1:]:
+            for x, y in zip(results[0], other, strict=True):
+                np.testing.assert_array_equal(x, y)
+        check_decompositions(a, dtype, results[0])
+
+
+def check_decompositions(a: np.ndarray, dtype: Any, results: list[np.ndarray]) -> None:
+    n = a.shape[1]
+    u, s, v, r, p, l, w, f, e = (x.astype(np.longdouble) for x in results)
+    exact = a.astype(np.longdouble)
+    size = np.sqrt((exact**2).sum(axis=(1, 2)))
+    for q in (u, v, r, w):
+        assert in_ulps(np.swapaxes(q, 1, 2) @ q - np.eye(n), np.ones(len(a)), dtype) < 4.5
+    assert in_ulps(u @ s @ np.swapaxes(v, 1, 2) - exact, size, dtype) < 4.5
+    assert in_ulps(r @ p - exact, size, dtype) < 4.5
+    assert (p == np.swapaxes(p, 1, 2)).all()
+    values = np.einsum("kii->ki", s)
+    assert (np.diff(np.abs(values), axis=1) <= 0).all() and (values[:, : 2 if n == 3 else None] >= 0).all()
+    lower = np.tril(exact) + np.swapaxes(np.tril(exact, -1), 1, 2)
+    assert in_ulps((w * l[:, None, :]) @ np.swapaxes(w, 1, 2) - lower, size, dtype) < 4.5
+    assert ((np.diff(l, axis=1) <= 0) if n == 2 else (np.diff(l, axis=1) >= 0)).all()
+    if n == 2:
+        vectors = e[:, 0::2, :] + 1j * e[:, 1::2, :]
+        lengths = np.sqrt((np.abs(vectors) ** 2).sum(axis=1))
+        assert in_ulps(lengths - 1, np.ones(len(a)), dtype) < 3
+        residual = exact @ vectors - vectors * (f[..., 0] + 1j * f[..., 1])[:, None, :]
+        assert in_ulps(np.abs(residual), size, dtype) < 3
+
+
+@pytest.mark.parametrize("n", [2, 3])
+def test_factors_of_a_matrix_near_the_identity_do_not_drift(n: int) -> None:
+    small = 10.0 ** np.linspace(-45, -7.9, 500)
+    a = np.eye(n) + small[:, None, None] * np.triu(np.ones((n, n)), 1)
+    U, S, V, R = decompose(a.astype(np.float32), ti.f32)[:4]
+    for rotation in (U @ np.swapaxes(V, 1, 2), R, S):
+        assert (np.einsum("kii->ki", rotation) == 1).all()
+
+
+def test_solve_of_large_and_small_matrices() -> None:
+    scales = 10.0 ** np.linspace(-36, 37, 147)
+    base = np.array([[4.0, 1.0, 2.0], [1.0, 3.0, 0.0], [2.0, 0.0, 5.0]])
+    a = (base * scales[:, None, None]).astype(np.float32)
+    b = (base @ [1.0, 2.0, 3.0] * scales[:, None]).astype(np.float32)
+    A, B, X = fields(3, ti.f32, len(a), (3,), (3,))
+    A.from_numpy(a)
+    B.from_numpy(b)
+
+    @ti.kernel
+    def run():
+        for i in A:
+            X[i] = ti.solve(A[i], B[i])
+
+    run()
+    np.testing.assert_allclose(X.to_numpy(), np.broadcast_to([1.0, 2.0, 3.0], (len(a), 3)), rtol=5e-6)
+
+
+def test_half_precision() -> None:
+    @ti.kernel
+    def run() -> ti.types.vector(2, ti.f16):
+        u, s, v = ti.svd(ti.Matrix([[ti.f16(3.0), ti.f16(0.0)], [ti.f16(4.0), ti.f16(5.0)]]))
+        return ti.Vector([s[0, 0], s[1, 1]])
+
+    np.testing.assert_allclose(run().to_numpy(), [45**0.5, 5**0.5], rtol=1e-3)
 
 
 def test_solve_needs_pivots() -> None:

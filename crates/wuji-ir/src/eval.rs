@@ -94,7 +94,7 @@ pub fn unary(op: UnOp, a: Imm) -> Option<Imm> {
         UnOp::Round => on_float!(a, |x| x.round()),
         UnOp::RoundEven => on_float!(a, |x| x.round_ties_even()),
         UnOp::Trunc => on_float!(a, |x| x.trunc()),
-        UnOp::Sqrt => on_float!(a, |x| x.sqrt()),
+        UnOp::Sqrt | UnOp::PreciseSqrt => on_float!(a, |x| x.sqrt()),
         // Both steps round to the type.
         UnOp::Rsqrt => {
             let root = unary(UnOp::Sqrt, a)?;
@@ -153,6 +153,10 @@ pub fn binary(op: BinOp, a: Imm, b: Imm) -> Option<Imm> {
         BinOp::Max if is_float => on_floats!(a, b, |x, y| if y.is_nan() || x > y { x } else { y }),
         BinOp::Max => on_ints(a, b, i128::max),
         BinOp::Pow => on_floats!(a, b, |x, y| x.powf(y)),
+        BinOp::PreciseAdd => on_floats!(a, b, |x, y| x + y),
+        BinOp::PreciseSub => on_floats!(a, b, |x, y| x - y),
+        BinOp::PreciseMul => on_floats!(a, b, |x, y| x * y),
+        BinOp::PreciseDiv => on_floats!(a, b, |x, y| x / y),
         BinOp::Atan2 => on_floats!(a, b, |x, y| x.atan2(y)),
     }
 }

@@ -19,10 +19,11 @@ pub(crate) fn expand(attribute: TokenStream, item: TokenStream, kernel: bool) ->
             return quote!(#error #item);
         }
     };
-    let walked = if attribute.is_empty() {
-        expand_function(&f, kernel)
+    let precise = !kernel && attribute.to_string() == "precise";
+    let walked = if attribute.is_empty() || precise {
+        expand_function(&f, kernel, precise)
     } else {
-        unsupported(&attribute, "this attribute takes no arguments")
+        unsupported(&attribute, "this attribute takes no such argument")
     };
     walked.unwrap_or_else(|e| stub(&f, kernel, e))
 }
@@ -234,7 +235,7 @@ fn walk_params(w: &mut Walker, f: &ItemFn) -> Result<Params> {
     Ok(params)
 }
 
-fn expand_function(f: &ItemFn, kernel: bool) -> Result<TokenStream> {
+fn expand_function(f: &ItemFn, kernel: bool, precise: bool) -> Result<TokenStream> {
     let sig = &f.sig;
     if let Some(token) = &sig.constness {
         return unsupported(token, "kernels and `#[func]`s cannot be `const`");
@@ -265,6 +266,7 @@ fn expand_function(f: &ItemFn, kernel: bool) -> Result<TokenStream> {
                 name: #name,
                 file: ::core::file!(),
                 at: #place,
+                precise: #precise,
                 vars: &[#(#vars),*],
                 shared: &[#(#shared),*],
                 params: &[#(#asts),*],

@@ -28,6 +28,9 @@ pub fn kernel(attribute: TokenStream, item: TokenStream) -> TokenStream {
 
 /// Makes a function callable from kernels. Without fields and arrays among its arguments it is also an ordinary
 /// function on the host.
+///
+/// In a `#[func(precise)]`, `+`, `-`, `*`, `/` and `sqrt` are rounded as written in every math mode: neither fused, nor reordered, nor
+/// approximated. Functions that it calls are precise only if they say so, and products of vectors and matrices are not.
 #[proc_macro_attribute]
 pub fn func(attribute: TokenStream, item: TokenStream) -> TokenStream {
     function::expand(attribute.into(), item.into(), false).into()

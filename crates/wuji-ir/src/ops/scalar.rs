@@ -55,6 +55,8 @@ op_enum! {
         Trunc = "trunc", (Floats, Moderate);
         Sqrt = "sqrt", (Floats, Root);
         Rsqrt = "rsqrt", (Floats, Root);
+        /// `sqrt`, rounded to the nearest in every math mode.
+        PreciseSqrt = "precise_sqrt", (Floats, Root);
         Sin = "sin", (Floats, Function);
         Cos = "cos", (Floats, Function);
         Tan = "tan", (Floats, Function);
@@ -78,6 +80,15 @@ op_enum! {
 }
 
 impl UnOp {
+    /// The operation that is rounded as written in every math mode, where the mode makes a difference and there is one.
+    pub fn precise(self) -> UnOp {
+        if self == UnOp::Sqrt {
+            UnOp::PreciseSqrt
+        } else {
+            self
+        }
+    }
+
     pub const fn defined_on(self) -> ScalarSet {
         self.row().0
     }
@@ -109,6 +120,11 @@ op_enum! {
         Max = "max", (Numbers, Cheap, Commutes::Integers);
         Pow = "pow", (Floats, LongFunction, Commutes::Never);
         Atan2 = "atan2", (Floats, LongFunction, Commutes::Never);
+        /// `add`, rounded as written in every math mode: neither fused nor reassociated. So are the next three.
+        PreciseAdd = "precise_add", (Floats, Cheap, Commutes::Always);
+        PreciseSub = "precise_sub", (Floats, Cheap, Commutes::Never);
+        PreciseMul = "precise_mul", (Floats, Cheap, Commutes::Always);
+        PreciseDiv = "precise_div", (Floats, Division, Commutes::Never);
     }
 }
 
@@ -122,6 +138,18 @@ pub enum Commutes {
 }
 
 impl BinOp {
+    /// The operation that is rounded as written in every math mode, where the mode makes a difference and there is one.
+    pub fn precise(self) -> BinOp {
+        const PRECISE: [(BinOp, BinOp); 4] = [
+            (BinOp::Add, BinOp::PreciseAdd),
+            (BinOp::Sub, BinOp::PreciseSub),
+            (BinOp::Mul, BinOp::PreciseMul),
+            (BinOp::Div, BinOp::PreciseDiv),
+        ];
+        let found = PRECISE.iter().find(|(plain, _)| *plain == self);
+        found.map_or(self, |(_, precise)| *precise)
+    }
+
     pub const fn defined_on(self) -> ScalarSet {
         self.row().0
     }

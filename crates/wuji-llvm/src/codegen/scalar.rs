@@ -70,6 +70,7 @@ impl FunctionGen<'_, '_, '_> {
             UnOp::RoundEven => float_intrinsic("llvm.roundeven"),
             UnOp::Trunc => float_intrinsic("llvm.trunc"),
             UnOp::Sqrt => float_intrinsic("llvm.sqrt"),
+            UnOp::PreciseSqrt => e.intrinsic("llvm.sqrt", &[ty], &[a]),
             // Accurate to 2 ulp, including zeros and infinities.
             UnOp::Rsqrt
                 if self.unit.gpu.is_some()
@@ -352,6 +353,10 @@ impl FunctionGen<'_, '_, '_> {
             BinOp::Min | BinOp::Max if float => self.float_min_max(op, a, b),
             BinOp::Min => by_sign("llvm.smin", "llvm.umin"),
             BinOp::Max => by_sign("llvm.smax", "llvm.umax"),
+            BinOp::PreciseAdd => e.binary(LLVMOpcode::LLVMFAdd, a, b),
+            BinOp::PreciseSub => e.binary(LLVMOpcode::LLVMFSub, a, b),
+            BinOp::PreciseMul => e.binary(LLVMOpcode::LLVMFMul, a, b),
+            BinOp::PreciseDiv => e.binary(LLVMOpcode::LLVMFDiv, a, b),
             BinOp::Pow | BinOp::Atan2 => self.math_call(op.name(), s, &[a, b]),
         }
     }

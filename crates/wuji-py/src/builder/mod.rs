@@ -12,7 +12,7 @@ use frame::{Frame, Owner};
 use parts::{DomainLike, PieceLike, PlaceLike, StepLike, activation, type_list};
 use pyo3::prelude::*;
 use pyo3::types::{PyFloat, PyInt};
-use wuji::dynamic::{self, Kernel};
+use wuji::dynamic::{self, Decomposition, Kernel};
 use wuji_ir::build;
 use wuji_ir::entities::{File, Func, Local};
 use wuji_ir::module::{
@@ -38,6 +38,8 @@ pub(crate) struct Builder {
     trees: Vec<(wuji::Tree, u32)>,
     /// Functions with a body.
     defined: Vec<Func>,
+    /// Functions of the library, which are added where they are needed.
+    decompositions: Vec<((Decomposition, Type, usize), Func)>,
     finished: bool,
 }
 
@@ -51,6 +53,7 @@ impl Builder {
             span: Span::UNKNOWN,
             trees: Vec::new(),
             defined: Vec::new(),
+            decompositions: Vec::new(),
             finished: false,
         }
     }
@@ -638,6 +641,36 @@ impl Builder {
             0 => Ok(None),
             _ => self.result_of(inst).map(Some),
         }
+    }
+
+    /// Add a function of the library that decomposes matrices, once; return its number.
+    fn decomposition(&mut self, name: &str, scalar: &str, size: usize) -> PyResult<u32> {
+        self.ensure_open()?;
+        let what = match name {
+            "svd" => Decomposition::Svd,
+            "polar" => Decomposition::Polar,
+            "symmetric_eigen" => Decomposition::SymmetricEigen,
+            "eigen" => Decomposition::Eigen,
+            _ => return Err(self.invalid(format!("unknown decomposition `{name}`"))),
+        };
+        let ty = self.ty(scalar)?;
+        let key = (what, ty, size);
+        if let Some((_, known)) = self.decompositions.iter().find(|d| d.0 == key) {
+            return Ok(known.as_u32());
+        }
+        let found = match ty {
+            Type::Scalar(s) => dynamic::decomposition(&mut self.m, what, s, size).or_raise()?,
+            Type::Vector(..) | Type::Matrix(..) | Type::Struct(_) => None,
+        };
+        let Some(func) = found else {
+            let what = format!("no decomposition `{name}` of {size}x{size} matrices of {ty}");
+            return Err(self.invalid(what));
+        };
+        // With it come those that it calls.
+        self.defined
+            .extend(self.m.funcs.keys().filter(|f| *f >= func));
+        self.decompositions.push((key, func));
+        Ok(func.as_u32())
     }
 
     fn text(&self) -> String {

@@ -34,6 +34,7 @@ mod layout;
 #[cfg(test)]
 mod tests;
 
+pub use crate::lang::decompositions::Decomposition;
 pub use array::Array;
 pub use field::{Field, Slots};
 pub use kernel::{Kernel, Launched};
@@ -43,8 +44,11 @@ pub use wuji_runtime::array::{ArrayArg, Owner, unaliased};
 pub use wuji_runtime::before_exit;
 pub use wuji_runtime::memory::Way;
 
+use crate::lang::decompositions;
+use crate::lang::lower::lower_function;
 use crate::layout::Tree;
 use wuji_ir::Result;
+use wuji_ir::entities::Func;
 pub use wuji_ir::layout::NodeKind;
 use wuji_ir::module::Module;
 use wuji_ir::types::Scalar;
@@ -54,6 +58,27 @@ use wuji_ir::types::Scalar;
 pub fn enter(module: &mut Module, tree: &Tree) -> Result<u32> {
     let body = tree.inner.body()?;
     Ok(body.shape.enter(module, &body.names))
+}
+
+/// Enters the function of a decomposition, with one parameter and a tuple as its result; `None` if there is none for matrices of
+/// `size` rows and columns.
+pub fn decomposition(
+    module: &mut Module,
+    what: Decomposition,
+    scalar: Scalar,
+    size: usize,
+) -> Result<Option<Func>> {
+    let recording = match scalar {
+        Scalar::F32 => decompositions::recording::<f32>(what, size),
+        Scalar::F64 => decompositions::recording::<f64>(what, size),
+        _ => None,
+    };
+    let Some(recording) = recording else {
+        return Ok(None);
+    };
+    let (filled, func) = lower_function(&recording, std::mem::take(module))?;
+    *module = filled;
+    Ok(Some(func))
 }
 
 /// What runs the kernels of a world.

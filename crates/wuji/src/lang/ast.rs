@@ -15,6 +15,8 @@ pub struct Ast {
     pub name: &'static str,
     pub file: &'static str,
     pub at: At,
+    /// Arithmetic is rounded as written in every math mode.
+    pub precise: bool,
     /// The name of each variable.
     pub vars: &'static [&'static str],
     /// The variables that a parallel loop updates from inside.

@@ -105,6 +105,7 @@ const METHODS: &[&str] = &[
     "is_positive",
     "is_negative",
     "to_bits",
+    "unit_scale",
     "to_f32",
     "to_f64",
     "count_ones",

@@ -86,6 +86,7 @@
 #[doc(hidden)]
 pub mod ast;
 mod builtin;
+pub(crate) mod decompositions;
 mod library;
 pub mod lower;
 mod math;

@@ -170,6 +170,14 @@ macro_rules! floats {
         /// A float, with the methods that `f32` and `f64` have by themselves, for `#[func]`s that are
         /// generic over the float type. `f16` computes them in `f32` and rounds.
         pub trait Float: Signed {
+            /// The difference between 1 and the next larger number.
+            const EPSILON: Self;
+
+            /// The power of two that scales the magnitude to `[1, 2)`, or as near to it as a normal number with a normal reciprocal
+            /// does; for zero, the largest one. Of a power of two in this range, it is the reciprocal.
+            #[doc(hidden)]
+            fn unit_scale(self) -> Self;
+
             $($(#[$doc])* fn $name(self $(, $arg: Self)*) -> Self;)*
 
             /// `1 / sqrt(self)`.
@@ -183,10 +191,16 @@ macro_rules! floats {
             fn is_infinite(self) -> bool;
         }
 
-        floats!(@native f32: $($name($($arg),*);)*);
-        floats!(@native f64: $($name($($arg),*);)*);
+        floats!(@native f32, 23, 254: $($name($($arg),*);)*);
+        floats!(@native f64, 52, 2046: $($name($($arg),*);)*);
 
         impl Float for f16 {
+            const EPSILON: Self = f16::EPSILON;
+
+            #[inline]
+            fn unit_scale(self) -> Self {
+                f16::from_bits((30 << 10) - (self.to_bits() & 0x7c00).clamp(1 << 10, 29 << 10))
+            }
             $(#[inline] fn $name(self $(, $arg: Self)*) -> Self {
                 f16::from_f32(self.to_f32().$name($($arg.to_f32()),*))
             })*
@@ -208,8 +222,17 @@ macro_rules! floats {
             }
         }
     };
-    (@native $t:ident: $($name:ident($($arg:ident),*);)*) => {
+    (@native $t:ident, $digits:literal, $exponents:literal: $($name:ident($($arg:ident),*);)*) => {
         impl Float for $t {
+            const EPSILON: Self = $t::EPSILON;
+
+            #[inline]
+            fn unit_scale(self) -> Self {
+                // Twice the exponent of 1, less the exponent.
+                let least = 1 << $digits;
+                let exponent = self.to_bits() & ($exponents + 1) * least;
+                $t::from_bits($exponents * least - exponent.clamp(least, ($exponents - 1) * least))
+            }
             $(#[inline] fn $name(self $(, $arg: Self)*) -> Self {
                 $t::$name(self $(, $arg)*)
             })*

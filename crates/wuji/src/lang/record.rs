@@ -457,6 +457,14 @@ pub(super) fn record_kernel(
     Recording { functions }
 }
 
+/// A `#[func]` with all it calls, behind a closure that calls nothing else.
+pub(super) fn record_function<F: Invocable<S>, S>(f: F) -> Recording {
+    let mode = Mode::enter();
+    f.call();
+    let functions = mode.finish().functions;
+    Recording { functions }
+}
+
 /// The key of an instance: the type of a closure inside of it.
 pub(super) fn instance<K: 'static>(_: &K) -> TypeId {
     TypeId::of::<K>()

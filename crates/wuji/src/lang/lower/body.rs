@@ -290,7 +290,13 @@ impl<'a, 'r> Body<'a, 'r> {
         self.constant(v)?.as_int()
     }
 
+    /// Whether a value is a float in a precise function.
+    fn is_precise(&self, a: Value) -> bool {
+        self.frame().source.ast.precise && self.ty(a).elem().is_some_and(Scalar::is_float)
+    }
+
     pub(super) fn unary(&mut self, op: UnOp, a: Value) -> Value {
+        let op = if self.is_precise(a) { op.precise() } else { op };
         match self.constant(a).and_then(|a| eval::unary(op, a)) {
             Some(imm) => self.imm(imm),
             None => self.op(Op::Unary(op), &[a]),
@@ -299,6 +305,7 @@ impl<'a, 'r> Body<'a, 'r> {
 
     /// Integers fold, so that lengths and unrolled loops are known here.
     pub(super) fn binary(&mut self, op: BinOp, a: Value, b: Value) -> Value {
+        let op = if self.is_precise(a) { op.precise() } else { op };
         let folded = match (self.constant(a), self.constant(b)) {
             (Some(x), Some(y)) if x.ty.is_int() && x.ty == y.ty => eval::binary(op, x, y),
             _ => None,

@@ -268,6 +268,7 @@ impl Body<'_, '_> {
                 };
                 self.compare(op, bits, zero)
             }
+            ("unit_scale", []) => self.unit_scale(a)?,
             ("to_bits", []) => self.bitcast(a, result?.elem()?),
             _ => return None,
         })
@@ -276,6 +277,29 @@ impl Body<'_, '_> {
     fn scaled(&mut self, a: Value, by: f64) -> Value {
         let by = self.filled(self.ty(a), by);
         self.binary(BinOp::Mul, a, by)
+    }
+
+    /// As `Float::unit_scale` has it.
+    fn unit_scale(&mut self, a: Value) -> Option<Value> {
+        let ty = self.ty(a);
+        let s = ty.elem()?;
+        let bits = int_of(s)?;
+        let (digits, exponents) = match s {
+            Scalar::F16 => (10, 30),
+            Scalar::F32 => (23, 254),
+            _ => (52, 2046),
+        };
+        let mut number = |exponent: i128| {
+            let n = self.int(bits, exponent << digits);
+            self.splat(n, ty.with_elem(bits))
+        };
+        let (mask, twice) = (number(exponents + 1), number(exponents));
+        let (least, most) = (number(1), number(exponents - 1));
+        let x = self.bitcast(a, bits);
+        let exponent = self.binary(BinOp::And, x, mask);
+        let exponent = self.clamp(exponent, least, most);
+        let scale = self.binary(BinOp::Sub, twice, exponent);
+        Some(self.bitcast(scale, s))
     }
 
     /// The size of one number with the sign of another.

@@ -58,13 +58,25 @@ pub fn lower(recording: &Recording, bounds: &[Bound], module: Module) -> Result<
     }
     let function = lowering.kernel(kernel, bounds, &params, &result)?;
     lowering.module.funcs[id] = function;
-    while let Some((number, id)) = lowering.waiting.pop() {
-        let function = lowering.function(number)?;
-        lowering.module.funcs[id] = function;
-    }
+    lowering.fill()?;
     #[cfg(test)]
     tests::LOWERED.set(lowering.module.to_string());
     Ok(lowering.module)
+}
+
+/// Adds the functions of a recording that has no kernel to a module; the first of them is the one that is asked for.
+pub(crate) fn lower_function(recording: &Recording, module: Module) -> Result<(Module, Func)> {
+    let mut lowering = Lowering {
+        recording,
+        module,
+        declared: vec![None; recording.functions.len()],
+        waiting: Vec::new(),
+    };
+    let Some(func) = lowering.declare(0) else {
+        return Err(Error::new(MISTAKE, "this function cannot be called").note(OURS));
+    };
+    lowering.fill()?;
+    Ok((lowering.module, func))
 }
 
 /// A module that is being filled.
@@ -78,6 +90,15 @@ struct Lowering<'r> {
 }
 
 impl<'r> Lowering<'r> {
+    /// Gives the functions that calls have asked for their bodies.
+    fn fill(&mut self) -> Result<()> {
+        while let Some((number, id)) = self.waiting.pop() {
+            let function = self.function(number)?;
+            self.module.funcs[id] = function;
+        }
+        Ok(())
+    }
+
     fn error(&self, f: &Function, at: At, code: &'static str, message: impl Into<String>) -> Error {
         let error = Error::new(code, message).at(Some(Position {
             file: f.ast.file.to_string(),
