@@ -152,13 +152,29 @@ pub fn binary(op: BinOp, a: Imm, b: Imm) -> Option<Imm> {
         BinOp::Min => on_ints(a, b, i128::min),
         BinOp::Max if is_float => on_floats!(a, b, |x, y| if y.is_nan() || x > y { x } else { y }),
         BinOp::Max => on_ints(a, b, i128::max),
-        BinOp::Pow => on_floats!(a, b, |x, y| x.powf(y)),
+        BinOp::Pow => pow(a, b),
         BinOp::PreciseAdd => on_floats!(a, b, |x, y| x + y),
         BinOp::PreciseSub => on_floats!(a, b, |x, y| x - y),
         BinOp::PreciseMul => on_floats!(a, b, |x, y| x * y),
         BinOp::PreciseDiv => on_floats!(a, b, |x, y| x / y),
         BinOp::Atan2 => on_floats!(a, b, |x, y| x.atan2(y)),
     }
+}
+
+/// Squares and square roots are products and roots, rounded once, like those that passes make of constant exponents.
+fn pow(a: Imm, b: Imm) -> Option<Imm> {
+    let exponent = b.as_float()?;
+    if exponent == 2.0 {
+        return binary(BinOp::Mul, a, a);
+    }
+    if exponent == 0.5 {
+        // Of -0 it is 0, and of minus infinity infinity.
+        let minus_infinity = a.as_float()? == f64::NEG_INFINITY;
+        let positive = minus_infinity || a.as_float()? == 0.0;
+        let base = if positive { unary(UnOp::Abs, a)? } else { a };
+        return unary(UnOp::Sqrt, base);
+    }
+    on_floats!(a, b, |x, y| x.powf(y))
 }
 
 fn on_int(a: Imm, f: impl FnOnce(i128) -> i128) -> Option<Imm> {

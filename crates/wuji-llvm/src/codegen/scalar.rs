@@ -357,8 +357,30 @@ impl FunctionGen<'_, '_, '_> {
             BinOp::PreciseSub => e.binary(LLVMOpcode::LLVMFSub, a, b),
             BinOp::PreciseMul => e.binary(LLVMOpcode::LLVMFMul, a, b),
             BinOp::PreciseDiv => e.binary(LLVMOpcode::LLVMFDiv, a, b),
-            BinOp::Pow | BinOp::Atan2 => self.math_call(op.name(), s, &[a, b]),
+            BinOp::Pow => {
+                let power = self.math_call(op.name(), s, &[a, b]);
+                self.with_exact_powers(a, b, power)
+            }
+            BinOp::Atan2 => self.math_call(op.name(), s, &[a, b]),
         }
+    }
+
+    /// In strict mode squares and square roots are rounded once, as they are where the exponent is a constant.
+    fn with_exact_powers(&self, x: Val, y: Val, power: Val) -> Val {
+        if self.math() != Math::Strict {
+            return power;
+        }
+        let e = &self.unit.emit;
+        let ty = e.ty_of(x);
+        let (zero, infinity) = (e.const_float(ty, 0.0), e.const_float(ty, f64::INFINITY));
+        let square = e.binary(LLVMOpcode::LLVMFMul, x, x);
+        let unsigned = e.binary(LLVMOpcode::LLVMFAdd, x, zero);
+        let root = e.intrinsic("llvm.sqrt", &[ty], &[unsigned]);
+        let endless = e.fcmp(LLVMRealOEQ, x, e.const_float(ty, f64::NEG_INFINITY));
+        let root = e.select(endless, infinity, root);
+        let is = |exponent: f64| e.fcmp(LLVMRealOEQ, y, e.const_float(ty, exponent));
+        let power = e.select(is(2.0), square, power);
+        e.select(is(0.5), root, power)
     }
 
     /// `min(a, b)` is `a` if `b` is NaN or `a < b`, else `b`. Not the intrinsic `minimumnum`: with AVX-512,

@@ -131,6 +131,9 @@ pub(super) fn pow<'w>(w: &'w Writer, x: Num<'w>, y: Num<'w>) -> Num<'w> {
     let below = y.fma(low, y.fma(high, -exponent));
     let power = exp2_pair(w, (exponent, below));
     let power = y.eq(1.0).select(a, power);
+    // As `simplify` has them for constant exponents.
+    let power = y.eq(2.0).select(a * a, power);
+    let power = y.eq(0.5).select(a.sqrt(), power);
     // Powers of zero and infinity, and infinite exponents.
     let grows = (a.gt(1.0) ^ y.gt(0.0)).select(zero, infinity);
     let endless = y.abs().eq(infinity);

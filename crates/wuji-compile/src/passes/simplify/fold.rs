@@ -411,9 +411,6 @@ impl Folder<'_> {
             if is(1.0) {
                 return keep;
             }
-            if is(2.0) {
-                return Some(Fold::Op(Op::Binary(BinOp::Mul), two(a, a)));
-            }
             if is(0.0) || is(-0.0) {
                 return Some(Fold::Const(ty, Imm::float(s, 1.0)));
             }

@@ -8,6 +8,7 @@
 mod control;
 mod fold;
 mod memory;
+mod power;
 
 use super::Cx;
 use crate::options::{Bounds, Math};
@@ -241,16 +242,23 @@ impl<'a, 'c> Simplifier<'a, 'c> {
         self.frames[frame].known.push((hash, inst));
     }
 
+    fn folder(&self) -> Folder<'_> {
+        Folder {
+            f: self.f,
+            fast: self.cx.options.math == Math::Fast && !self.f.traits.precise,
+            options: &self.cx.options,
+        }
+    }
+
     fn fold_once(&mut self, inst: Inst) -> Folded {
+        if let Some(value) = self.power(inst) {
+            return Folded::To(value);
+        }
         let data = &self.f.insts[inst];
         let Some(result) = data.results.first() else {
             return Folded::No;
         };
-        let folder = Folder {
-            f: self.f,
-            fast: self.cx.options.math == Math::Fast && !self.f.traits.precise,
-            options: &self.cx.options,
-        };
+        let folder = self.folder();
         let fold = self
             .decide(&data.op, &data.args)
             .or_else(|| folder.fold(&data.op, &data.args, self.f.ty(*result)));
