@@ -199,6 +199,8 @@ def test_empty_arrays_draw_nothing(gui: Any) -> None:
     gui.lines(none, none)
     gui.triangles(none, none, none)
     gui.arrows(none, none)
+    gui.point_field(np.zeros((0, 3)))
+    gui.arrow_field(np.zeros((3, 0, 2)))
     assert drawn(gui) == set()
 
 
@@ -210,6 +212,13 @@ def test_single_shapes_reject_invalid_arguments(gui: Any) -> None:
             gui.line((0, 0), bad)
         with pytest.raises(ValueError, match="a position needs two numbers"):
             gui.triangle((0, 0), bad, (0, 0))
+    for bad in ((0.5,), [], 0.5, None, ("a", "b"), (None, None), (10**400, 0)):
+        with pytest.raises(ValueError, match="a position needs two numbers"):
+            gui.rect((0, 0), bad)
+        with pytest.raises(ValueError, match="a position needs two numbers"):
+            gui.arrow(bad, (0, 0))
+        with pytest.raises(ValueError, match="a position needs two numbers"):
+            gui.text("x", bad)
     for color in (1.0, "red", None, -1, 1 << 40):
         with pytest.raises(TypeError, match="a color is an integer such as 0x3388ff"):
             gui.circle((0.5, 0.5), color=color)

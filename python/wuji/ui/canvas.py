@@ -74,7 +74,8 @@ def each(what: str, value: Any, count: int, canvas: _native.Canvas) -> Any:
 
 def pair(position: Any) -> tuple[float, float]:
     """Return the first two components of a position."""
-    found = as_numpy(position).reshape(-1)
-    if len(found) < 2:
-        raise ValueError(f"a position needs two numbers, not {position!r}")
-    return float(found[0]), float(found[1])
+    try:
+        x, y = as_numpy(position).reshape(-1)[:2]
+        return float(x), float(y)
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError(f"a position needs two numbers, not {position!r}") from None

@@ -351,8 +351,8 @@ class GUI:
 
     @staticmethod
     def _make_field_base(w: int, h: int, bound: float) -> npt.NDArray[np.float64]:
-        x = np.linspace(bound / w, 1 - bound / w, w)
-        y = np.linspace(bound / h, 1 - bound / h, h)
+        # A grid without points has no spacing either.
+        x, y = (np.linspace(bound / max(n, 1), 1 - bound / max(n, 1), n) for n in (w, h))
         return np.stack(np.meshgrid(x, y, indexing="ij"), axis=-1).reshape(-1, 2)
 
     def point_field(self, radius: Any, color: int = 0xFFFFFF, bound: float = 0.5) -> None:
