@@ -33,7 +33,8 @@ fn saxpy_is_vectorized() {
         println!("{}", jit().text(&lowered, Text::Ir).unwrap());
         println!("{text}");
     }
-    assert!(text.contains("vfmadd"), "{text}");
+    // Contraction is the business of the pass `relax_math`, which tests of the backend do without.
+    assert!(text.contains("vmulps") && text.contains("vaddps"), "{text}");
 }
 
 #[test]
