@@ -10,8 +10,8 @@ from fuzz.program import Expr, Generator, Stmt, smaller, source
 def test_a_wrong_result_is_noticed_and_shrunk(monkeypatch: pytest.MonkeyPatch) -> None:
     right = reference.evaluate
 
-    def wrong(expr: Expr, env: dict[str, object]) -> object:
-        value = right(expr, env)
+    def wrong(expr: Expr, env: dict[str, object], exactness: reference.Exactness) -> object:
+        value = right(expr, env, exactness)
         return value + value.dtype.type(1) if expr.op == "&" else value
 
     monkeypatch.setattr(reference, "evaluate", wrong)
