@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -86,3 +87,11 @@ def endless(w: n.World) -> n.Program:
         b.end_loop()
 
     return kernel(w, body)
+
+
+@contextmanager
+def unfit(cause: type[Exception]) -> Iterator[None]:
+    """Expect a value to be refused because of an exception of this class."""
+    with pytest.raises(n.ArgumentError) as raised:
+        yield
+    assert type(raised.value.__cause__) is cause

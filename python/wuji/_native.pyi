@@ -13,6 +13,9 @@ from .exceptions import NativeError as NativeError
 
 __version__: str
 
+class ArgumentError(Exception):
+    """A value cannot be converted to the type of a parameter or an element. The cause says why."""
+
 def cuda_devices() -> list[tuple[str, tuple[int, int]]]:
     """Return name and compute capability of each NVIDIA GPU."""
 
@@ -66,7 +69,7 @@ class World:
     def cache_folder(self) -> str | None: ...
     def interrupt(self) -> None: ...
     def close(self) -> None:
-        """Close the world and free its memory. Later launches, layouts and field accesses raise."""
+        """Close the world and free its memory, arrays included. Later launches, layouts and field accesses raise."""
 
 @final
 class Graph:

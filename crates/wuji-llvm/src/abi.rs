@@ -17,13 +17,16 @@ pub struct LaunchContext {
     pub trees: *const *mut u8,
     pub arrays: *const ArrayView,
     pub temps: *mut u8,
-    /// Compiled code returns at the next back edge of a `loop` when this is not zero.
+    /// Compiled code calls `poll` at the next back edge of a `loop` when this is not zero.
     pub interrupt: *const AtomicU32,
     /// The key of `docs/ir.md`, section 5, for this task.
     pub random_key: u64,
     /// Called for `report`, possibly by several threads at once; it must not unwind.
     pub report: ReportFn,
-    /// Opaque data of the runtime, for [`report`](LaunchContext::report).
+    /// Called when `interrupt` is not zero, possibly by several threads at once; it must not unwind. Compiled code returns if it returns
+    /// anything but zero.
+    pub poll: PollFn,
+    /// Opaque data of the runtime, for [`report`](LaunchContext::report) and [`poll`](LaunchContext::poll).
     pub host: *const c_void,
     /// Base address of the worker's private copy of each tree. Only tasks with privatized fields read it.
     pub copies: *const *mut u8,
@@ -49,6 +52,9 @@ pub const TREE_ALIGN: usize = 64;
 /// zero-extended as their type says, floats are their bits.
 pub type ReportFn =
     unsafe extern "C" fn(context: *const LaunchContext, site: u32, args: *const u64, count: u32);
+
+/// It touches no memory that compiled code accesses.
+pub type PollFn = unsafe extern "C" fn(context: *const LaunchContext) -> u32;
 
 /// A compiled task: runs the units `begin..end`; serial tasks ignore the range.
 pub type TaskFn = unsafe extern "C" fn(context: *const LaunchContext, begin: i64, end: i64);
@@ -136,6 +142,7 @@ pub(crate) mod offset {
     pub(crate) const INTERRUPT: u64 = offset_of!(LaunchContext, interrupt) as u64;
     pub(crate) const RANDOM_KEY: u64 = offset_of!(LaunchContext, random_key) as u64;
     pub(crate) const REPORT: u64 = offset_of!(LaunchContext, report) as u64;
+    pub(crate) const POLL: u64 = offset_of!(LaunchContext, poll) as u64;
     pub(crate) const COPIES: u64 = offset_of!(LaunchContext, copies) as u64;
     pub(crate) const CONTEXT_SIZE: u64 = size_of::<LaunchContext>() as u64;
 

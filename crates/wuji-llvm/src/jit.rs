@@ -276,16 +276,31 @@ impl Jit {
 
     /// As [`Jit::build`], with an effort of its own. Where quick code would need too much stack, better code is tried.
     pub fn build_with(&self, lowered: &Lowered, effort: Effort) -> Result<Object> {
-        let made = self.build_at(lowered, effort);
+        self.build_unless(lowered, effort, &|| false)
+    }
+
+    /// As [`Jit::build_with`], unless `stopped` says between two steps that the code is not wanted any more.
+    pub fn build_unless(
+        &self,
+        lowered: &Lowered,
+        effort: Effort,
+        stopped: &(dyn Fn() -> bool + Sync),
+    ) -> Result<Object> {
+        let made = self.build_at(lowered, effort, stopped);
         match made {
             Err(error) if error.code == "W0331" && effort == Effort::Fast => {
-                self.build_at(lowered, Effort::Full)
+                self.build_at(lowered, Effort::Full, stopped)
             }
             made => made,
         }
     }
 
-    fn build_at(&self, lowered: &Lowered, effort: Effort) -> Result<Object> {
+    fn build_at(
+        &self,
+        lowered: &Lowered,
+        effort: Effort,
+        stopped: &(dyn Fn() -> bool + Sync),
+    ) -> Result<Object> {
         let started = Instant::now();
         let symbols = symbols(lowered);
         let parts = self.parts(lowered);
@@ -299,7 +314,7 @@ impl Jit {
                             .name("wuji-compile".into())
                             .stack_size(STACK_BYTES)
                             .spawn_scoped(scope, move || {
-                                self.build_part(lowered, part, &names, effort, &|| false)
+                                self.build_part(lowered, part, &names, effort, stopped)
                             })
                     })
                     .collect();

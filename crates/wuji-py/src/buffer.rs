@@ -154,6 +154,7 @@ impl<'py> BorrowedArray<'py> {
         consumer: Consumer,
     ) -> PyResult<Option<BorrowedArray<'py>>> {
         if let Ok(own) = value.cast::<Ndarray>() {
+            own.get().ensure_open()?;
             return Ok(BorrowedArray::of_own(own.get(), consumer));
         }
         // SAFETY: the object is alive.
@@ -171,6 +172,7 @@ impl<'py> BorrowedArray<'py> {
         if let Ok(inner) = value.getattr(pyo3::intern!(value.py(), "_native"))
             && let Ok(own) = inner.cast::<Ndarray>()
         {
+            own.get().ensure_open()?;
             return Ok(BorrowedArray::of_own(own.get(), consumer));
         }
         let Some(borrowed) = dlpack::tensor(value, consumer)? else {

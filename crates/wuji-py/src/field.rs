@@ -3,7 +3,7 @@
 use crate::buffer::{BorrowedArray, Bytes, SendArray, StreamOrder};
 use crate::convert::{element, index, number, slot, slots};
 use crate::dlpack::{consumer, packed};
-use crate::error::OrRaise;
+use crate::error::{OrRaise, unfit};
 use crate::layout::Tree;
 use crate::ndarray::Ndarray;
 use crate::waiting::waiting;
@@ -61,7 +61,7 @@ impl Field {
             )
         };
         let (near, order) = (SendArray(array.or_raise()?), &lent.order);
-        waiting(py, self.field.world(), || {
+        waiting(py, || {
             let work = || work(&self.field, near.array());
             StreamOrder::around(&[order], self.field.world(), work)
         })
@@ -116,7 +116,7 @@ impl Field {
         index: &Bound<'py, PyTuple>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let at = self::index(index)?;
-        let slots = waiting(py, self.field.world(), || self.field.get(&at))?;
+        let slots = waiting(py, || self.field.get(&at))?;
         element(py, self.field.ty(), &slots)
     }
 
@@ -126,8 +126,11 @@ impl Field {
         index: &Bound<'_, PyTuple>,
         value: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
-        let (at, value) = (self::index(index)?, slots(self.ty()?, value)?);
-        py.detach(|| self.field.set(&at, &value)).or_raise()
+        let (at, value) = (
+            self::index(index).map_err(|e| unfit(py, e))?,
+            slots(self.ty()?, value).map_err(|e| unfit(py, e))?,
+        );
+        waiting(py, || self.field.set(&at, &value))
     }
 
     fn get_part<'py>(
@@ -138,8 +141,7 @@ impl Field {
     ) -> PyResult<Bound<'py, PyAny>> {
         let (scalar, _) = self.field.parts().or_raise()?;
         let at = self::index(index)?;
-        let world = self.field.world();
-        let part = waiting(py, world, || self.field.get_part(&at, component))?;
+        let part = waiting(py, || self.field.get_part(&at, component))?;
         number(py, scalar, part)
     }
 
@@ -151,14 +153,16 @@ impl Field {
         value: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
         let (scalar, _) = self.field.parts().or_raise()?;
-        let (at, value) = (self::index(index)?, slot(scalar, value)?);
-        py.detach(|| self.field.set_part(&at, component, value))
-            .or_raise()
+        let (at, value) = (
+            self::index(index).map_err(|e| unfit(py, e))?,
+            slot(scalar, value).map_err(|e| unfit(py, e))?,
+        );
+        waiting(py, || self.field.set_part(&at, component, value))
     }
 
     fn fill(&self, py: Python<'_>, value: &Bound<'_, PyAny>) -> PyResult<()> {
-        let value = slots(self.ty()?, value)?;
-        waiting(py, self.field.world(), || self.field.fill(&value))
+        let value = slots(self.ty()?, value).map_err(|e| unfit(py, e))?;
+        waiting(py, || self.field.fill(&value))
     }
 
     fn read_into(&self, py: Python<'_>, buffer: &Bound<'_, PyAny>) -> PyResult<()> {
@@ -168,15 +172,13 @@ impl Field {
         let size = self.field.bytes().or_raise()?;
         if let Some(array) = Ndarray::on_device(buffer) {
             let mut bytes = Vec::with_capacity(size as usize);
-            waiting(py, self.field.world(), || {
+            waiting(py, || {
                 self.field.read(|piece| bytes.extend_from_slice(piece))
             })?;
             return array.get().write_all(py, &bytes);
         }
         let mut to = Bytes::writable(buffer, size)?;
-        waiting(py, self.field.world(), || {
-            self.field.read(|piece| to.put(piece))
-        })
+        waiting(py, || self.field.read(|piece| to.put(piece)))
     }
 
     fn write_from(&self, py: Python<'_>, buffer: &Bound<'_, PyAny>) -> PyResult<()> {
@@ -188,37 +190,33 @@ impl Field {
             let bytes = array.get().all(py)?;
             let whole = PyBytes::new(py, &bytes);
             let mut from = Bytes::readable(&whole, size)?;
-            return waiting(py, self.field.world(), || {
-                self.field.write(|piece| from.take(piece))
-            });
+            return waiting(py, || self.field.write(|piece| from.take(piece)));
         }
         let mut from = Bytes::readable(buffer, size)?;
-        waiting(py, self.field.world(), || {
-            self.field.write(|piece| from.take(piece))
-        })
+        waiting(py, || self.field.write(|piece| from.take(piece)))
     }
 
     fn copy_from(&self, py: Python<'_>, other: &Field) -> PyResult<()> {
-        py.detach(|| self.field.copy_from(&other.field)).or_raise()
+        waiting(py, || self.field.copy_from(&other.field))
     }
 
     fn is_active(&self, py: Python<'_>, index: &Bound<'_, PyTuple>) -> PyResult<bool> {
         let at = self::index(index)?;
-        py.detach(|| self.field.is_active(&at)).or_raise()
+        waiting(py, || self.field.is_active(&at))
     }
 
     fn activate(&self, py: Python<'_>, index: &Bound<'_, PyTuple>) -> PyResult<()> {
         let at = self::index(index)?;
-        py.detach(|| self.field.activate(&at)).or_raise()
+        waiting(py, || self.field.activate(&at))
     }
 
     fn deactivate(&self, py: Python<'_>, index: &Bound<'_, PyTuple>) -> PyResult<()> {
         let at = self::index(index)?;
-        py.detach(|| self.field.deactivate(&at)).or_raise()
+        waiting(py, || self.field.deactivate(&at))
     }
 
     fn deactivate_all(&self, py: Python<'_>) -> PyResult<()> {
-        py.detach(|| self.field.deactivate_all()).or_raise()
+        waiting(py, || self.field.deactivate_all())
     }
 
     /// For a field that represents cells, the value is `None`.
@@ -232,23 +230,23 @@ impl Field {
         let value = if self.field.is_view() && value.is_none() {
             Default::default()
         } else {
-            slots(self.ty()?, value)?
+            slots(self.ty()?, value).map_err(|e| unfit(py, e))?
         };
-        py.detach(|| self.field.append(&at, &value)).or_raise()
+        waiting(py, || self.field.append(&at, &value))
     }
 
     fn length(&self, py: Python<'_>, index: &Bound<'_, PyTuple>) -> PyResult<i32> {
         let at = self::index(index)?;
-        py.detach(|| self.field.length(&at)).or_raise()
+        waiting(py, || self.field.length(&at))
     }
 
     fn count_active(&self, py: Python<'_>) -> PyResult<u64> {
-        py.detach(|| self.field.count_active()).or_raise()
+        waiting(py, || self.field.count_active())
     }
 
     fn active<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyTuple>>> {
         let rank = self.field.domain().or_raise()?.len();
-        let (rows, all) = py.detach(|| self.field.active()).or_raise()?;
+        let (rows, all) = waiting(py, || self.field.active())?;
         let row = |n: usize| PyTuple::new(py, &all[n * rank..(n + 1) * rank]);
         (0..rows).map(row).collect()
     }

@@ -6,14 +6,13 @@ use pyo3::prelude::*;
 /// A sequence of launches, replayed as a whole. It does not keep Python's arrays alive; its owner does.
 #[pyclass(frozen, module = "wuji._native")]
 pub(crate) struct Graph {
-    pub(crate) world: wuji::World,
     pub(crate) graph: wuji::Graph,
 }
 
 #[pymethods]
 impl Graph {
     fn launch(&self, py: Python<'_>) -> PyResult<()> {
-        waiting(py, &self.world, || self.graph.launch())
+        waiting(py, || self.graph.launch())
     }
 
     fn __len__(&self) -> usize {

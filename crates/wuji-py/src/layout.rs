@@ -3,6 +3,7 @@
 use crate::convert::parse_plain;
 use crate::error::{OrRaise, raised};
 use crate::field::Field;
+use crate::waiting::waiting;
 use crate::world::World;
 use pyo3::prelude::*;
 use wuji::Error;
@@ -77,11 +78,9 @@ impl Layout {
     fn finish(&mut self, py: Python<'_>) -> PyResult<Tree> {
         self.open()?;
         let layout = self.layout.take();
-        let tree = layout.map(|layout| py.detach(|| layout.finish()));
+        let tree = layout.map(|layout| waiting(py, || layout.finish()));
         match tree {
-            Some(tree) => Ok(Tree {
-                tree: tree.or_raise()?,
-            }),
+            Some(tree) => Ok(Tree { tree: tree? }),
             None => Err(raised(&Error::new(
                 "W0105",
                 "the layout is already finished",
@@ -109,16 +108,16 @@ impl Tree {
     }
 
     fn report(&self, py: Python<'_>) -> PyResult<String> {
-        let report = py.detach(|| self.tree.memory_report()).or_raise()?;
+        let report = waiting(py, || self.tree.memory_report())?;
         Ok(report.to_string())
     }
 
     fn clear(&self, py: Python<'_>) -> PyResult<()> {
-        py.detach(|| self.tree.clear()).or_raise()
+        waiting(py, || self.tree.clear())
     }
 
-    fn destroy(&self, py: Python<'_>) {
-        py.detach(|| self.tree.destroy());
+    fn destroy(&self, py: Python<'_>) -> PyResult<()> {
+        waiting(py, || dynamic::destroy(&self.tree))
     }
 
     fn __repr__(&self) -> String {

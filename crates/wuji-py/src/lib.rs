@@ -41,6 +41,7 @@ fn before_exit(py: Python<'_>) {
 fn native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add("__version__", env!("CARGO_PKG_VERSION"))?;
     m.add("NativeError", m.py().get_type::<error::NativeError>())?;
+    m.add("ArgumentError", m.py().get_type::<error::ArgumentError>())?;
     m.add_class::<graph::Graph>()?;
     m.add_class::<world::World>()?;
     m.add_class::<layout::Layout>()?;

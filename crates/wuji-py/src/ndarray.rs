@@ -3,8 +3,8 @@
 use crate::buffer::{BorrowedArray, Bytes, SendArray, StreamOrder, format_of};
 use crate::convert::{element, index, number, parse_plain, slot, slots};
 use crate::dlpack;
-use crate::error::{OrRaise, raised};
-use crate::waiting::waiting;
+use crate::error::{OrRaise, raised, unfit};
+use crate::waiting::{detached, public, waiting};
 use crate::world::World;
 use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
@@ -13,7 +13,7 @@ use pyo3::types::{PyDict, PyTuple};
 use smallvec::SmallVec;
 use std::ffi::c_int;
 use std::sync::{Mutex, PoisonError};
-use wuji::dynamic::{Array, ArrayArg, HostBytes, Owner, Way, device, read_slot, write_slot};
+use wuji::dynamic::{Array, ArrayArg, HostArray, Owner, Way, device, read_slot, write_slot};
 use wuji::{Error, Result};
 use wuji_ir::types::{Scalar, Type};
 
@@ -38,7 +38,7 @@ pub(crate) struct Ndarray {
 /// The memory of the elements.
 enum Store {
     /// Counts as memory of its world.
-    Host(HostBytes),
+    Host(HostArray),
     Device {
         array: Array,
         /// Streams of consumers that may still use the exported memory.
@@ -58,6 +58,27 @@ impl Ndarray {
             Store::Host(host) => (Owner::Host, host.base()),
             Store::Device { array, .. } => array.place(),
         }
+    }
+
+    /// Others get the address.
+    fn export(&self) -> PyResult<()> {
+        self.ensure_open()?;
+        match &self.store {
+            Store::Host(host) => host.export(),
+            Store::Device { array, .. } => {
+                array.export();
+            }
+        }
+        Ok(())
+    }
+
+    /// Raises when the world of the array was closed.
+    pub(crate) fn ensure_open(&self) -> PyResult<()> {
+        match &self.store {
+            Store::Host(host) => host.ensure_open(),
+            Store::Device { array, .. } => array.ensure_open(),
+        }
+        .map_err(|error| Python::attach(|py| public(py, &error)))
     }
 
     /// The world whose device holds the elements.
@@ -83,6 +104,7 @@ impl Ndarray {
     fn load(&self, py: Python<'_>, offset: usize, into: &mut [u8]) -> PyResult<()> {
         match &self.store {
             Store::Host(host) => {
+                self.ensure_open()?;
                 // SAFETY: the caller guarantees that the range is in bounds.
                 unsafe {
                     let from = host.base().add(offset);
@@ -91,8 +113,8 @@ impl Ndarray {
                 Ok(())
             }
             Store::Device { array, .. } => {
-                self.wait_for_others()?;
-                waiting(py, array.world(), || array.read(offset, into))
+                self.wait_for_others(py)?;
+                waiting(py, || array.read(offset, into))
             }
         }
     }
@@ -100,6 +122,7 @@ impl Ndarray {
     fn store(&self, py: Python<'_>, offset: usize, from: &[u8]) -> PyResult<()> {
         match &self.store {
             Store::Host(host) => {
+                self.ensure_open()?;
                 // SAFETY: the caller guarantees that the range is in bounds.
                 unsafe {
                     let to = host.base().add(offset);
@@ -108,32 +131,32 @@ impl Ndarray {
                 Ok(())
             }
             Store::Device { array, .. } => {
-                self.wait_for_others()?;
-                waiting(py, array.world(), || array.write(offset, from))?;
-                self.make_others_wait()
+                self.wait_for_others(py)?;
+                waiting(py, || array.write(offset, from))?;
+                self.make_others_wait(py)
             }
         }
     }
 
     /// StreamOrder the following work of our stream after the work of consumers.
-    fn wait_for_others(&self) -> PyResult<()> {
+    fn wait_for_others(&self, py: Python<'_>) -> PyResult<()> {
         let Some(world) = self.world() else {
             return Ok(());
         };
         for stream in self.shared_with() {
             // SAFETY: only default streams are stored; they live as long as their device.
-            unsafe { device(world).wait_for_stream(stream) }.or_raise()?;
+            waiting(py, || unsafe { device(world).wait_for_stream(stream) })?;
         }
         Ok(())
     }
 
-    fn make_others_wait(&self) -> PyResult<()> {
+    fn make_others_wait(&self, py: Python<'_>) -> PyResult<()> {
         let Some(world) = self.world() else {
             return Ok(());
         };
         for stream in self.shared_with() {
             // SAFETY: as above.
-            unsafe { device(world).stream_waits(stream) }.or_raise()?;
+            waiting(py, || unsafe { device(world).stream_waits(stream) })?;
         }
         Ok(())
     }
@@ -195,8 +218,7 @@ impl Ndarray {
                 array: Array::new(world, bytes as u64)?,
                 shared: Mutex::default(),
             },
-            Some(world) => Store::Host(device(world).host_bytes(bytes as u64)?),
-            None => Store::Host(HostBytes::uncounted(bytes as u64)?),
+            world => Store::Host(HostArray::new(world, bytes as u64)?),
         };
         let strides = dlpack::packed(&extents, size);
         let narrow = |list: &[i64]| list.iter().map(|n| *n as isize).collect::<Box<[isize]>>();
@@ -279,12 +301,12 @@ impl Ndarray {
             )
         };
         let (near, order) = (SendArray(there.or_raise()?), &lent.order);
-        self.wait_for_others()?;
-        let done = waiting(py, array.world(), || {
+        self.wait_for_others(py)?;
+        let done = waiting(py, || {
             let work = || array.exchange(&near.array(), way);
             StreamOrder::around(&[order], array.world(), work)
         })?;
-        self.make_others_wait()?;
+        self.make_others_wait(py)?;
         Ok(done)
     }
 
@@ -353,8 +375,7 @@ impl Ndarray {
     ) -> PyResult<Ndarray> {
         let ty = parse_plain(r#type)?;
         let world = world.map(|w| w.world.clone());
-        py.detach(|| Ndarray::make(ty, &shape, world.as_ref()))
-            .or_raise()
+        detached(py, || Ndarray::make(ty, &shape, world.as_ref()))?.or_raise()
     }
 
     #[getter]
@@ -382,8 +403,14 @@ impl Ndarray {
         index: &Bound<'_, PyTuple>,
         value: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
-        let at = self.locate(&self::index(index)?).or_raise()?;
-        self.store(py, at, &self.bytes(&slots(self.ty, value)?))
+        let at = self
+            .locate(&self::index(index).map_err(|e| unfit(py, e))?)
+            .or_raise()?;
+        self.store(
+            py,
+            at,
+            &self.bytes(&slots(self.ty, value).map_err(|e| unfit(py, e))?),
+        )
     }
 
     fn get_part<'py>(
@@ -404,19 +431,25 @@ impl Ndarray {
         component: usize,
         value: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
-        let at = self.part(&self::index(index)?, component).or_raise()?;
-        self.store(py, at, &self.bytes(&[slot(self.scalar, value)?]))
+        let at = self
+            .part(&self::index(index).map_err(|e| unfit(py, e))?, component)
+            .or_raise()?;
+        self.store(
+            py,
+            at,
+            &self.bytes(&[slot(self.scalar, value).map_err(|e| unfit(py, e))?]),
+        )
     }
 
     fn fill(&self, py: Python<'_>, value: &Bound<'_, PyAny>) -> PyResult<()> {
-        let element = self.bytes(&slots(self.ty, value)?);
+        let element = self.bytes(&slots(self.ty, value).map_err(|e| unfit(py, e))?);
         if element.is_empty() {
             return Ok(());
         }
         if let Store::Device { array, .. } = &self.store {
-            self.wait_for_others()?;
-            waiting(py, array.world(), || array.fill(&element))?;
-            return self.make_others_wait();
+            self.wait_for_others(py)?;
+            waiting(py, || array.fill(&element))?;
+            return self.make_others_wait(py);
         }
         let count = (PIECE / element.len()).clamp(1, (self.size / element.len()).max(1));
         let piece = element.repeat(count);
@@ -477,11 +510,11 @@ impl Ndarray {
             (&self.store, &other.store)
             && array.world() == from.world()
         {
-            self.wait_for_others()?;
-            other.wait_for_others()?;
-            waiting(py, array.world(), || array.copy_from(from))?;
-            other.make_others_wait()?;
-            return self.make_others_wait();
+            self.wait_for_others(py)?;
+            other.wait_for_others(py)?;
+            waiting(py, || array.copy_from(from))?;
+            other.make_others_wait(py)?;
+            return self.make_others_wait(py);
         }
         self.copy_bytes_from(py, other)
     }
@@ -503,8 +536,9 @@ impl Ndarray {
         if let Store::Device { array, shared } = &own.store {
             let stream = dlpack::stream_of_consumer(stream.as_ref())?;
             if let Some(stream) = stream {
+                let world = array.world();
                 // SAFETY: the consumer announces a stream of its own on this device.
-                unsafe { device(array.world()).stream_waits(stream) }.or_raise()?;
+                waiting(slf.py(), || unsafe { device(world).stream_waits(stream) })?;
             }
             // Only default streams are remembered, because they are never destroyed.
             let known = stream.unwrap_or(DEFAULT_STREAM).min(DEFAULT_STREAM);
@@ -513,6 +547,7 @@ impl Ndarray {
                 shared.push(known);
             }
         }
+        own.export()?;
         let (extents, strides) = (&own.wide.0, &own.wide.1);
         // SAFETY: the memory lives as long as the array.
         unsafe {
@@ -547,6 +582,7 @@ impl Ndarray {
             let what = "the array is on a GPU: use `to_numpy()` or DLPack";
             return Err(PyBufferError::new_err(what));
         };
+        own.export()?;
         let given = |flag: c_int| flags & flag == flag;
         let wants = |flag: c_int, p: *mut isize| if given(flag) { p } else { std::ptr::null_mut() };
         if given(ffi::PyBUF_F_CONTIGUOUS) && own.extents.len() > 1 {

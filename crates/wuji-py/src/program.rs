@@ -3,14 +3,14 @@
 use crate::buffer::{BorrowedArray, StreamOrder};
 use crate::convert::{flat, slot, value};
 use crate::dlpack::{Consumer, consumer};
-use crate::error::raised;
-use crate::waiting::{failed, on_main_thread};
+use crate::error::{raised, unfit};
+use crate::waiting::{detached, failed};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyNotImplemented, PyTuple};
 use smallvec::SmallVec;
+use wuji::Error;
 use wuji::dynamic::{ArrayArg, Kernel, Launched, is_recording, unaliased};
-use wuji::{Error, Interrupter};
 use wuji_ir::entities::Array;
 use wuji_ir::module::{ArrayData, Module};
 use wuji_ir::types::{Scalar, Type};
@@ -21,7 +21,6 @@ pub(crate) struct Program {
     kernel: Kernel,
     /// The module before any pass.
     module: Module,
-    interrupter: Interrupter,
     /// The GPU and stream that use foreign arrays, if the world is on a GPU.
     consumer: Consumer,
     /// How each argument of a call is passed.
@@ -124,7 +123,6 @@ impl Program {
     ) -> Option<Program> {
         let arrays = module.arrays.values().map(ArraySpec::of);
         Some(Program {
-            interrupter: kernel.world().interrupter(),
             consumer: consumer(kernel.world()),
             arrays: arrays.collect::<Option<_>>()?,
             result: result.map(|ty| (ty.as_scalar().is_some(), module.structs.flatten(ty))),
@@ -156,26 +154,32 @@ impl Program {
         if arguments.len() != self.passing.len() {
             let (name, n, m) = (self.name(), self.passing.len(), arguments.len());
             let what = format!("kernel {name} takes {n} arguments, got {m}");
-            return Err(PyTypeError::new_err(what));
+            return Err(unfit(py, PyTypeError::new_err(what)));
         }
+        let unfit = |exception: PyErr| unfit(py, exception);
         let mut params: SmallVec<[u64; 16]> = SmallVec::new();
         params.resize(self.slots, 0);
         let mut lent: SmallVec<[Option<BorrowedArray<'py>>; 4]> = SmallVec::new();
         lent.resize_with(self.arrays.len(), || None);
         for (passing, argument) in self.passing.iter().zip(arguments.iter_borrowed()) {
             match passing {
-                Argument::Number(scalar, at) => params[*at] = slot(*scalar, &argument)?,
+                Argument::Number(scalar, at) => {
+                    params[*at] = slot(*scalar, &argument).map_err(unfit)?;
+                }
                 Argument::Flat(scalars, at) => {
                     let mut at = *at;
                     flat(scalars.iter().copied(), &argument, |slot| {
                         params[at] = slot;
                         at += 1;
-                    })?;
+                    })
+                    .map_err(unfit)?;
                 }
-                Argument::Array(n) => match BorrowedArray::of(&argument, self.consumer)? {
-                    Some(array) if self.arrays[*n].fits(&array) => lent[*n] = Some(array),
-                    _ => return Ok(PyNotImplemented::get(py).to_owned().into_any()),
-                },
+                Argument::Array(n) => {
+                    match BorrowedArray::of(&argument, self.consumer).map_err(unfit)? {
+                        Some(array) if self.arrays[*n].fits(&array) => lent[*n] = Some(array),
+                        _ => return Ok(PyNotImplemented::get(py).to_owned().into_any()),
+                    }
+                }
             }
         }
         let mut views: SmallVec<[ArrayArg<'_>; 4]> = SmallVec::new();
@@ -205,16 +209,11 @@ impl Program {
                 return Ok(PyNotImplemented::get(py).to_owned().into_any());
             }
         }
-        let foreground = on_main_thread().then(|| self.interrupter.foreground());
-        if foreground.is_some() {
-            // Handle signals that arrived before our handler was installed; otherwise they would wait for the kernel to finish.
-            py.check_signals()?;
-        }
         let order: SmallVec<[&StreamOrder; 4]> =
             lent.iter().flatten().map(|array| &array.order).collect();
         let work = Launch(&params, &views, &order);
-        let outcome = py.detach(move || work.run(&self.kernel));
-        let launched = outcome.map_err(|error| failed(py, &error))?;
+        let outcome = detached(py, move || work.run(&self.kernel))?;
+        let launched = outcome.map_err(|error| failed(&error))?;
         let result = match &self.result {
             None => py.None().into_bound(py),
             Some((single, scalars)) if launched.result.len() == scalars.len() => {
@@ -229,7 +228,7 @@ impl Program {
         match &launched.told {
             None => Ok(result),
             Some(error) => {
-                let raised = failed(py, error);
+                let raised = failed(error);
                 raised.value(py).setattr("result", result)?;
                 Err(raised)
             }

@@ -2,7 +2,7 @@
 
 use crate::error::{OrRaise, raised};
 use crate::graph::Graph;
-use crate::waiting::waiting;
+use crate::waiting::{detached, not_printed, waiting};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use std::path::PathBuf;
@@ -148,20 +148,18 @@ impl World {
         }
         let names: Vec<&str> = without.iter().map(String::as_str).collect();
         builder = builder.without(&names);
-        let world = py.detach(|| builder.build()).map_err(|mut error| {
+        let world = detached(py, || builder.build())?.map_err(|mut error| {
             error.at = None;
             raised(&error)
         })?;
-        world.on_print(move |line| {
+        device(&world).set_printer(move |line| {
             Python::attach(|py| {
                 let printed = match &printer {
                     Some(printer) => printer.call1(py, (line,)).map(|_| ()),
                     None => print_line(py, line),
                 };
-                if let Err(error) = printed {
-                    error.write_unraisable(py, None);
-                }
-            });
+                printed.map_err(|exception| not_printed(py, exception))
+            })
         });
         if let Some(dropped) = dropped {
             device(&world).on_async_error(&["W0401", "W0402"], move |error| {
@@ -187,7 +185,7 @@ impl World {
     }
 
     fn synchronize(&self, py: Python<'_>) -> PyResult<()> {
-        waiting(py, &self.world, || {
+        waiting(py, || {
             self.world.synchronize().map_err(|mut error| {
                 // A location in this file means nothing to the user.
                 if error.at.as_ref().is_some_and(|at| at.file == file!()) {
@@ -199,13 +197,18 @@ impl World {
     }
 
     /// Records the launches that a function makes on this thread.
-    fn record(&self, launches: &Bound<'_, PyAny>) -> PyResult<Graph> {
-        let mut raised = None;
-        let recorded = self.world.record(|| {
-            launches.call0().map(|_| ()).map_err(|error| {
-                raised = Some(error);
-                wuji::Error::new("W0134", "recording of the graph was aborted")
-            })
+    fn record(&self, py: Python<'_>, launches: Py<PyAny>) -> PyResult<Graph> {
+        // Without the GIL, since it waits for launches of other threads, which may need it.
+        let (recorded, raised) = py.detach(|| {
+            let mut raised = None;
+            let recorded = self.world.record(|| {
+                let called = Python::attach(|py| launches.call0(py).map(|_| ()));
+                called.map_err(|error| {
+                    raised = Some(error);
+                    wuji::Error::new("W0134", "recording of the graph was aborted")
+                })
+            });
+            (recorded, raised)
         });
         if let Some(error) = raised {
             return Err(error);
@@ -214,10 +217,7 @@ impl World {
             error.at = None;
             crate::error::raised(&error)
         })?;
-        Ok(Graph {
-            world: self.world.clone(),
-            graph,
-        })
+        Ok(Graph { graph })
     }
 
     fn kernels(&self) -> usize {
@@ -225,7 +225,7 @@ impl World {
     }
 
     fn finish_compiling(&self, py: Python<'_>) -> PyResult<()> {
-        py.detach(|| self.world.finish_compiling()).or_raise()
+        detached(py, || self.world.finish_compiling())?.or_raise()
     }
 
     fn explain(&self) -> Vec<String> {
@@ -237,7 +237,7 @@ impl World {
     }
 
     fn memory_report(&self, py: Python<'_>) -> PyResult<String> {
-        let report = py.detach(|| self.world.memory_report()).or_raise()?;
+        let report = waiting(py, || self.world.memory_report())?;
         Ok(report.to_string())
     }
 
@@ -298,8 +298,8 @@ impl World {
         self.interrupter.interrupt();
     }
 
-    fn close(&self, py: Python<'_>) {
-        py.detach(|| self.world.close());
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        detached(py, || wuji::dynamic::close(&self.world))?.or_raise()
     }
 
     fn __repr__(&self) -> String {

@@ -12,8 +12,8 @@ use crate::program::Program;
 use crate::progress::Progress;
 use crate::remarks::Remarks;
 use crate::report::Collected;
-use crate::stop::{Interrupter, Listening, StaticStop, Stop, Watchdog, on_ctrl_c};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use crate::stop::{Interrupter, Listening, Stop, Watchdog, on_ctrl_c};
+use std::sync::{Arc, Mutex, PoisonError};
 use wuji_compile::{Options, Remark};
 use wuji_ir::layout::{TreeData, TreeMemory};
 use wuji_ir::module::Module;
@@ -32,8 +32,6 @@ pub struct Device {
     /// State shared with the backend.
     pub(crate) env: BackendEnv,
     seed: u64,
-    /// For signal handlers: stops launches. Set on first use.
-    static_stop: Arc<OnceLock<StaticStop>>,
     pub(crate) watchdog: Option<Watchdog>,
     /// Set if Ctrl-C stops launches of this device.
     listening: Mutex<Option<Listening>>,
@@ -80,7 +78,6 @@ impl Device {
             backend,
             env,
             seed: options.seed,
-            static_stop: Arc::default(),
             watchdog,
             listening: Mutex::default(),
             wait: options.waits(),
@@ -104,11 +101,10 @@ impl Device {
 
     /// Waits for all pending launches. Returns the error of one of them.
     pub fn synchronize(&self) -> Result<()> {
-        let guard = self.lock.take();
+        let guard = self.lock.take()?;
         let done = self.backend.synchronize();
         drop(guard);
-        self.lock.print_sink.flush();
-        done
+        done.and(self.lock.print_sink.flush())
     }
 
     pub(crate) fn seed(&self) -> u64 {
@@ -135,8 +131,8 @@ impl Device {
     /// # Safety
     /// It is the handle of a live stream of the same GPU (1 is the legacy default stream, 2 that of the thread).
     pub unsafe fn wait_for_stream(&self, raw: usize) -> Result<()> {
-        let _guard = self.lock.take();
-        // SAFETY: guaranteed by the caller.
+        let _guard = self.lock.take()?;
+        // SAFETY: the caller's promise.
         unsafe { self.backend.wait_for_stream(raw) }
     }
 
@@ -145,13 +141,21 @@ impl Device {
     /// # Safety
     /// As for [`Device::wait_for_stream`].
     pub unsafe fn stream_waits(&self, raw: usize) -> Result<()> {
-        let _guard = self.lock.take();
-        // SAFETY: guaranteed by the caller.
+        let _guard = self.lock.take()?;
+        // SAFETY: the caller's promise.
         unsafe { self.backend.stream_waits(raw) }
     }
 
     /// Passes every line that kernels print to a function, instead of standard output.
     pub fn on_print(&self, print: impl Fn(&str) + Send + Sync + 'static) {
+        self.set_printer(move |line| {
+            print(line);
+            Ok(())
+        });
+    }
+
+    /// The same with a function that may fail. Lines after the first that fails are dropped, and its error is that of the launch.
+    pub fn set_printer(&self, print: impl Fn(&str) -> Result<()> + Send + Sync + 'static) {
         self.lock.print_sink.set(print);
     }
 
@@ -166,8 +170,8 @@ impl Device {
     }
 
     /// Prints the lines of a launch.
-    pub fn print(&self, collected: &Collected) {
-        self.lock.print_sink.print(collected);
+    pub fn print(&self, collected: &Collected) -> Result<()> {
+        self.lock.print_sink.print(collected)
     }
 
     /// Host threads that run kernels.
@@ -195,7 +199,7 @@ impl Device {
     }
 
     pub fn interrupter(&self) -> Interrupter {
-        Interrupter(self.env.stop.clone(), self.static_stop.clone())
+        Interrupter(self.env.stop.clone())
     }
 
     /// From now on, Ctrl-C stops the running launch instead of the process.
@@ -247,7 +251,7 @@ impl Device {
     /// A GPU clears memory on its stream, which another thread may be capturing, so this takes the lock.
     fn allocate<S>(&self, allocate: impl FnOnce(&dyn Backend) -> Result<S>) -> Result<S> {
         let own = !self.capabilities.works_on_host();
-        let _guard = own.then(|| self.lock.take());
+        let _guard = own.then(|| self.lock.take()).transpose()?;
         allocate(&*self.backend)
     }
 
@@ -268,6 +272,7 @@ impl Device {
     /// Compiles a kernel. It is a module before any pass; accesses that it declares `inbounds` are checked
     /// nevertheless.
     pub fn load(&self, mut module: Module, options: &Options) -> Result<Program> {
+        self.ensure_not_forked()?;
         reset_guards(&mut module)?;
         // Compiled code relies on the invariants that the verifier checks, such as read-only arrays.
         wuji_ir::verify::verify(&module)?;
@@ -296,13 +301,32 @@ impl Device {
     /// Waits until a program has the best code, hot or not. Returns the error of the compilation, unless a launch has
     /// returned it already; the program keeps its current code then.
     pub fn finish_compiling(&self, program: &Program) -> Result<()> {
+        self.ensure_not_forked()?;
         program.check_owner(&self.lock)?;
         self.backend.finish_compiling(program)
     }
 
-    /// Waits for pending launches. Their errors are logged.
+    /// An error in a process that was forked after the device was made: it has none of its threads.
+    pub fn ensure_not_forked(&self) -> Result<()> {
+        self.lock.ensure_not_forked()
+    }
+
+    /// Waits until no launch runs.
+    pub fn wait_for_launch(&self) -> Result<()> {
+        self.lock.take().map(|_| ())
+    }
+
+    /// Waits until no launch runs, and ends the threads of the device. Nothing can be launched afterwards.
+    pub fn close(&self) -> Result<()> {
+        let _guard = self.lock.take()?;
+        self.backend.close();
+        Ok(())
+    }
+
+    /// Waits for pending launches. Their errors go to the log.
     pub fn settle(&self) {
-        if self.backend.is_idle() {
+        // In a forked process, launches are those of the parent.
+        if self.ensure_not_forked().is_err() || self.backend.is_idle() {
             return;
         }
         // No caller is left to return the error to.

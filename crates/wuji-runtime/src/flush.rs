@@ -17,6 +17,15 @@ impl Flush {
         }
     }
 
+    /// Runs work of the host in the middle of a kernel, with subnormal numbers.
+    pub(crate) fn suspended<R>(work: impl FnOnce() -> R) -> R {
+        let before = state::get();
+        state::set(before & !state::FLUSH);
+        let result = work();
+        state::set(before);
+        result
+    }
+
     /// Runs `work`, and leaves the thread as it was. A kernel cannot unwind.
     pub(crate) fn around<R>(self, work: impl FnOnce() -> R) -> R {
         match self {

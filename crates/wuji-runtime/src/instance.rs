@@ -152,7 +152,7 @@ impl<'d> Instance<'d> {
             )));
         }
         let size = self.module().structs.size_align(elem).0 as usize;
-        let mut guard = self.tree(field)?.lock();
+        let mut guard = self.tree(field)?.lock()?;
         guard.fetch(at..at + size)?;
         let bytes = guard.bytes_mut();
         for ((scalar, offset), value) in scalars.into_iter().zip(values) {
@@ -167,7 +167,7 @@ impl<'d> Instance<'d> {
         let at = self.locate(field, coords)?;
         let elem = self.module().fields[field].elem;
         let size = self.module().structs.size_align(elem).0 as usize;
-        let mut guard = self.tree(field)?.lock();
+        let mut guard = self.tree(field)?.lock()?;
         guard.fetch(at..at + size)?;
         let scalars = self.module().structs.scalar_offsets(elem);
         let bytes = guard.bytes();

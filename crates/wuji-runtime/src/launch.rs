@@ -1,6 +1,7 @@
 //! Launches: arguments, outcome, and the common work of a device.
 
 use crate::array::{ArrayArg, Owner, unaliased};
+use crate::attend::AttendedLaunch;
 use crate::backend::LaunchRequest;
 use crate::device::Device;
 use crate::log::Level;
@@ -162,12 +163,12 @@ impl Device {
         random: Option<(u64, u64)>,
         wait: bool,
     ) -> Result<Outcome> {
-        let mut launches = self.lock.take();
+        let mut launches = self.lock.take()?;
         let random = random.unwrap_or((self.seed(), *launches));
         let outcome = self.run_locked(program, bindings, random, wait, &mut launches);
         drop(launches);
-        self.lock.print_sink.flush();
-        outcome
+        let printed = self.lock.print_sink.flush();
+        outcome.and_then(|outcome| printed.map(|()| outcome))
     }
 
     fn run_locked(
@@ -195,7 +196,7 @@ impl Device {
             seed,
             number,
             wait,
-            interrupt: self.env.stop.word(),
+            interrupt: self.env.stop.flag(),
             memory_left: self.memory_left(),
             profiler: self.profiler().is_on().then(|| self.profiler()),
         };
@@ -212,8 +213,10 @@ impl Device {
         if let Some(watchdog) = &self.watchdog {
             watchdog.begin()?;
         }
+        let attended = AttendedLaunch::begin(stop)?;
         stop.begin();
         let outcome = self.backend.run(request);
+        drop(attended);
         if let Some(watchdog) = &self.watchdog {
             watchdog.end();
         }

@@ -6,6 +6,7 @@
 
 pub mod address;
 pub mod array;
+mod attend;
 pub mod backend;
 pub mod cache;
 pub mod callable;
@@ -31,6 +32,7 @@ mod sparse;
 mod stop;
 mod tier;
 
+pub use attend::{attending, compile_aside};
 pub use backend::cpu::pool::{self, Pool};
 pub use backend::cpu::tiered::before_exit;
 pub use backend::{Backend, BackendKind, cuda};
@@ -43,5 +45,5 @@ pub use program::Program;
 pub use progress::Progress;
 pub use replay::Captured;
 pub use report::{Collected, ReportContext};
-pub use stop::{Foreground, Interrupter};
+pub use stop::{Interrupter, StopFlag};
 pub use tier::Tier;

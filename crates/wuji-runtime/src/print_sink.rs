@@ -2,11 +2,12 @@
 
 use crate::report::Collected;
 use std::fmt;
+use std::io::Write;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use wuji_ir::Error;
+use wuji_ir::{Error, Result};
 
-/// Receives one line.
-type Printer = Arc<dyn Fn(&str) + Send + Sync>;
+/// Takes one line.
+type Printer = Arc<dyn Fn(&str) -> Result<()> + Send + Sync>;
 
 /// Receives an error.
 type Listener = Arc<dyn Fn(&Error) + Send + Sync>;
@@ -27,6 +28,8 @@ pub(crate) struct PrintSink {
     printer: Mutex<Option<Printer>>,
     handled: Mutex<Option<Handled>>,
     kept: Mutex<Vec<Kept>>,
+    /// Why lines could not be printed; not returned yet.
+    failed: Mutex<Option<Error>>,
 }
 
 impl fmt::Debug for PrintSink {
@@ -40,7 +43,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl PrintSink {
-    pub(crate) fn set(&self, printer: impl Fn(&str) + Send + Sync + 'static) {
+    pub(crate) fn set(&self, printer: impl Fn(&str) -> Result<()> + Send + Sync + 'static) {
         *lock(&self.printer) = Some(Arc::new(printer));
     }
 
@@ -70,12 +73,13 @@ impl PrintSink {
         }
     }
 
-    /// Prints the buffered lines. The caller does not hold the device lock.
-    pub(crate) fn flush(&self) {
+    /// Prints what was kept. The caller does not hold the device.
+    pub(crate) fn flush(&self) -> Result<()> {
         let kept = std::mem::take(&mut *lock(&self.kept));
+        let mut printed = lock(&self.failed).take().map_or(Ok(()), Err);
         for kept in kept {
             match kept {
-                Kept::Lines(collected) => self.print(&collected),
+                Kept::Lines(collected) => printed = printed.and_then(|()| self.print(&collected)),
                 Kept::Problem(error) => {
                     let listener = lock(&self.handled).as_ref().map(|f| f.1.clone());
                     if let Some(listen) = listener {
@@ -84,23 +88,42 @@ impl PrintSink {
                 }
             }
         }
+        printed
     }
 
-    pub(crate) fn print(&self, collected: &Collected) {
+    /// The same where no error can be returned: the next call returns it.
+    pub(crate) fn flush_later(&self) {
+        if let Err(error) = self.flush() {
+            *lock(&self.failed) = Some(error);
+        }
+    }
+
+    /// Prints the lines of a launch, up to the first that fails.
+    pub(crate) fn print(&self, collected: &Collected) -> Result<()> {
         if collected.printed.is_empty() && collected.dropped_lines == 0 {
-            return;
+            return Ok(());
         }
         // Clone it, so that the function may set another one, or launch.
         let printer = lock(&self.printer).clone();
         let emit = |line: &str| match &printer {
             Some(print) => print(line),
-            None => println!("{line}"),
+            None => write_line(line),
         };
         for line in &collected.printed {
-            emit(&line.text);
+            emit(&line.text)?;
         }
         if collected.dropped_lines > 0 {
-            emit(&format!("... and {} more lines", collected.dropped_lines));
+            emit(&format!("... and {} more lines", collected.dropped_lines))?;
         }
+        Ok(())
     }
+}
+
+/// Writes to standard output, which may be a closed pipe or a full device.
+fn write_line(line: &str) -> Result<()> {
+    let written = writeln!(std::io::stdout().lock(), "{line}");
+    written.map_err(|e| {
+        Error::new("W0516", "cannot print what a kernel prints")
+            .note(format!("standard output: {e}"))
+    })
 }

@@ -28,7 +28,7 @@ pub(crate) fn unfit(kernel: &str, why: &str) -> Error {
 impl Device {
     /// Whether a launch can be part of a graph.
     pub fn fits_graph(&self, program: &Program, bindings: &Bindings<'_>) -> Result<()> {
-        let _guard = self.lock.take();
+        let _guard = self.lock.take()?;
         self.fits_locked(program, bindings)
     }
 
@@ -50,7 +50,7 @@ impl Device {
         if !self.capabilities().graphs {
             return Ok(None);
         }
-        let _guard = self.lock.take();
+        let _guard = self.lock.take()?;
         for (program, bindings) in steps {
             self.fits_locked(program, bindings)?;
         }
@@ -76,11 +76,10 @@ impl Device {
             }
             return Ok(());
         };
-        let guard = self.lock.take();
+        let guard = self.lock.take()?;
         let done = self.replay_locked(captured, steps);
         drop(guard);
-        self.lock.print_sink.flush();
-        done
+        done.and(self.lock.print_sink.flush())
     }
 
     fn replay_locked(&self, captured: &Captured, steps: &[(&Program, Bindings<'_>)]) -> Result<()> {

@@ -1,8 +1,11 @@
 //! Reports of running kernels, and their messages.
 
+use crate::flush::Flush;
+use crate::stop::{Reason, Stop};
 use smallvec::SmallVec;
 use std::ffi::c_void;
 use std::fmt::Write;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use wuji_ir::entities::{Field, Site};
@@ -45,6 +48,7 @@ pub(crate) struct TaskHost<'a> {
     pub(crate) module: &'a Module,
     pub(crate) collector: &'a Collector,
     pub(crate) task: u32,
+    pub(crate) stop: &'a Stop,
 }
 
 impl TaskHost<'_> {
@@ -53,7 +57,7 @@ impl TaskHost<'_> {
     }
 }
 
-/// The callback of compiled code.
+/// The function that compiled code calls when it reports something.
 ///
 /// # Safety
 /// `context.host` points to a [`TaskHost`] and `args` to `count` slots.
@@ -71,6 +75,21 @@ pub(crate) unsafe extern "C" fn report(
         _ => unsafe { std::slice::from_raw_parts(args, count as usize) },
     };
     host.collector.take(host, site, args);
+}
+
+/// The function that compiled code calls when the word that it polls is not zero. Returns whether it is to return.
+///
+/// # Safety
+/// `context.host` points to a [`TaskHost`].
+pub(crate) unsafe extern "C" fn poll(context: *const LaunchContext) -> u32 {
+    // SAFETY: the launch has put a `TaskHost` there that outlives its tasks.
+    let host = unsafe { &*(*context).host.cast::<TaskHost<'_>>() };
+    // Compiled code cannot unwind: after a panic, the launch ends.
+    let left = Flush::suspended(|| catch_unwind(AssertUnwindSafe(|| host.stop.is_left())));
+    u32::from(left.unwrap_or_else(|_| {
+        host.stop.now(Reason::Given);
+        true
+    }))
 }
 
 impl Collector {

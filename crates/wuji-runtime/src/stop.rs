@@ -1,10 +1,11 @@
 //! Interrupts of launches: by request, by Ctrl-C, or by a time limit.
 //!
-//! Compiled code polls one word in its loops, and returns when it is not zero.
+//! Compiled code polls one word in its loops. When it is not zero, it asks the runtime whether to return.
 
+use crate::attend::{attend, is_attending};
 use crate::backend::cpu::pool::forks;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, Once, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, Once, PoisonError};
 use std::time::{Duration, Instant};
 use wuji_ir::{Error, Result};
 
@@ -14,42 +15,93 @@ pub(crate) enum Reason {
     Asked,
     TimeLimit,
     CtrlC,
+    /// Its thread has given up.
+    Given,
 }
+
+/// In the word that compiled code polls: no reason to stop, but the thread of the launch is to attend to something else.
+const ATTEND: u32 = 1 << 8;
 
 impl Reason {
     fn of(word: u32) -> Option<Reason> {
         match word {
-            0 => None,
+            0 | ATTEND => None,
             2 => Some(Reason::TimeLimit),
             3 => Some(Reason::CtrlC),
+            4 => Some(Reason::Given),
             _ => Some(Reason::Asked),
         }
     }
 }
 
-/// Interrupts the launches of one device.
+/// Whether a word is a reason to stop, and not only a call for attention.
+pub(crate) fn is_reason(word: &AtomicU32) -> bool {
+    Reason::of(word.load(Ordering::Relaxed)).is_some()
+}
+
+/// What stops the launches of one device.
 #[derive(Debug, Default)]
 pub(crate) struct Stop {
-    /// Zero, or the number of a reason.
+    /// Zero, the number of a reason, or [`ATTEND`].
     word: AtomicU32,
     running: AtomicBool,
-    /// Ctrl-C was pressed when a launch was about to begin.
-    early: AtomicBool,
+}
+
+/// What ends a launch before its time.
+#[derive(Copy, Clone, Debug)]
+pub struct StopFlag<'a>(&'a Stop);
+
+impl<'a> StopFlag<'a> {
+    /// What compiled code polls. When it is not zero, [`StopFlag::is_set`] has the answer.
+    pub fn word(self) -> &'a AtomicU32 {
+        &self.0.word
+    }
+
+    /// Whether the launch is to end. The thread of the launch attends to signals here, if it has to.
+    pub fn is_set(self) -> bool {
+        self.0.is_left()
+    }
+
+    pub(crate) fn stop(self) -> &'a Stop {
+        self.0
+    }
 }
 
 impl Stop {
-    /// The flag that compiled code polls.
+    pub(crate) fn flag(&self) -> StopFlag<'_> {
+        StopFlag(self)
+    }
+
+    /// What compiled code polls.
+    #[cfg(test)]
     pub(crate) fn word(&self) -> &AtomicU32 {
         &self.word
     }
 
-    /// A launch begins. Earlier interrupts are discarded, except one just before the launch.
+    /// Asks the thread of the launch to attend to something else.
+    pub(crate) fn ask(&self) {
+        let _ = (self.word).compare_exchange(0, ATTEND, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
+    /// It attends to it, or is about to.
+    pub(crate) fn unask(&self) {
+        let _ = (self.word).compare_exchange(ATTEND, 0, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
+    /// Whether a loop is to be left. A thread that was asked to attends to something else first.
+    pub(crate) fn is_left(&self) -> bool {
+        let word = self.word.load(Ordering::Relaxed);
+        if word == ATTEND && is_attending() {
+            self.unask();
+            attend();
+        }
+        word != 0 && self.reason().is_some()
+    }
+
+    /// A launch begins: whatever came before was not meant for it.
     pub(crate) fn begin(&self) {
         self.word.store(0, Ordering::Relaxed);
         self.running.store(true, Ordering::SeqCst);
-        if self.early.swap(false, Ordering::SeqCst) {
-            self.now(Reason::CtrlC);
-        }
     }
 
     /// A launch has ended; returns why it was interrupted, if it was.
@@ -71,9 +123,6 @@ impl Stop {
     /// A thread waits for pending launches; they can be interrupted until the guard is dropped.
     pub(crate) fn watch(&self) -> Watch<'_> {
         self.running.store(true, Ordering::SeqCst);
-        if self.early.swap(false, Ordering::SeqCst) {
-            self.now(Reason::CtrlC);
-        }
         Watch(self)
     }
 
@@ -82,6 +131,7 @@ impl Stop {
             Reason::Asked => 1,
             Reason::TimeLimit => 2,
             Reason::CtrlC => 3,
+            Reason::Given => 4,
         };
         self.word.store(number, Ordering::Relaxed);
     }
@@ -100,7 +150,7 @@ impl Drop for Watch<'_> {
 
 /// Interrupts the running launch of a device, from another thread or a signal handler.
 #[derive(Clone, Debug)]
-pub struct Interrupter(pub(crate) Arc<Stop>, pub(crate) Arc<OnceLock<StaticStop>>);
+pub struct Interrupter(pub(crate) Arc<Stop>);
 
 impl Interrupter {
     /// Makes the running launch end with an error at the next iteration of one of its loops. Does nothing if none is
@@ -110,52 +160,7 @@ impl Interrupter {
     }
 }
 
-/// The device whose launch runs on the thread that handles signals. A signal handler may access it at any time, so it
-/// is never freed.
-static FOREGROUND: AtomicPtr<Stop> = AtomicPtr::new(std::ptr::null_mut());
-
-/// During its lifetime, Ctrl-C stops the launches of one device instead of its previous action.
-#[derive(Debug)]
-pub struct Foreground {
-    before: *mut Stop,
-}
-
-impl Drop for Foreground {
-    fn drop(&mut self) {
-        // SAFETY: the target is never freed.
-        if let Some(stop) = unsafe { FOREGROUND.load(Ordering::SeqCst).as_ref() } {
-            stop.early.store(false, Ordering::SeqCst);
-        }
-        FOREGROUND.store(self.before, Ordering::SeqCst);
-    }
-}
-
-impl Interrupter {
-    /// For frontends whose language has its own Ctrl-C handler, which may change at any time: use it around a launch on
-    /// the thread that runs the handler's actions. The previous handler is called if no launch is running; if Ctrl-C is
-    /// ignored, it stays ignored.
-    pub fn foreground(&self) -> Foreground {
-        arm();
-        // The pointer stays valid: the closure is called once for each device, and leaks the `Arc`.
-        let stop = *self
-            .1
-            .get_or_init(|| StaticStop(Arc::into_raw(self.0.clone()).cast_mut()));
-        Foreground {
-            before: FOREGROUND.swap(stop.0, Ordering::SeqCst),
-        }
-    }
-}
-
-/// A pointer that is valid for the lifetime of the process.
-#[derive(Copy, Clone, Debug)]
-pub(crate) struct StaticStop(*mut Stop);
-
-// SAFETY: the target consists of atomics and is never freed.
-unsafe impl Send for StaticStop {}
-// SAFETY: as above.
-unsafe impl Sync for StaticStop {}
-
-/// The error for an interrupted launch of one of these kernels.
+/// Why a launch of one of these kernels ended early, for people.
 pub(crate) fn stopped(kernels: &[String], reason: Reason, limit: Option<Duration>) -> Error {
     let named: Vec<String> = kernels.iter().map(|name| format!("`{name}`")).collect();
     let (what, (was, it)) = match &named[..] {
@@ -176,6 +181,10 @@ pub(crate) fn stopped(kernels: &[String], reason: Reason, limit: Option<Duration
         )
         .help("give the world more time: `World::builder().time_limit(..)`"),
         (Reason::CtrlC, _) => Error::new("W0405", format!("{what} {was} interrupted by Ctrl-C")),
+        (Reason::Given, _) => Error::new(
+            "W0405",
+            format!("{what} {was} interrupted by the handler of a signal"),
+        ),
         (Reason::Asked | Reason::TimeLimit, _) => {
             Error::new("W0405", format!("{what} {was} interrupted"))
         }
@@ -288,8 +297,8 @@ impl Watched {
                     idle = 0;
                     let began = Duration::from_nanos(began - 1);
                     let over = self.origin.elapsed().saturating_sub(began) > limit;
-                    // The launch may have ended in the meantime; the next one clears the flag.
-                    if over && self.stop.word.load(Ordering::Relaxed) == 0 {
+                    // The launch may have ended meanwhile; the next one begins with a clean word.
+                    if over && self.stop.reason().is_none() {
                         self.stop.now(Reason::TimeLimit);
                     }
                 }
@@ -362,18 +371,6 @@ fn current() -> Option<libc::sigaction> {
     }
 }
 
-/// Installs our handler in front of another one.
-fn arm() {
-    if let Some(found) = current()
-        && found.sa_sigaction != ours()
-        && found.sa_sigaction != libc::SIG_IGN
-        // Our handler cannot call one that takes more than the signal number.
-        && found.sa_flags & libc::SA_SIGINFO == 0
-    {
-        install_before(&found);
-    }
-}
-
 fn install() {
     if let Some(found) = current()
         && found.sa_sigaction != ours()
@@ -404,22 +401,18 @@ fn install_before(found: &libc::sigaction) {
 
 extern "C" fn handle(signal: libc::c_int) {
     let mut ended = false;
-    for place in LISTENING.iter().chain([&FOREGROUND]) {
-        // SAFETY: the target is never freed.
+    for place in &LISTENING {
+        // SAFETY: what was put there is never freed.
         let Some(stop) = (unsafe { place.load(Ordering::SeqCst).as_ref() }) else {
             continue;
         };
-        if stop.running.load(Ordering::Relaxed) && stop.word.load(Ordering::Relaxed) == 0 {
+        if stop.running.load(Ordering::Relaxed) && stop.reason().is_none() {
             stop.now(Reason::CtrlC);
             ended = true;
         }
     }
     if ended {
         return;
-    }
-    // SAFETY: the target is never freed.
-    if let Some(stop) = unsafe { FOREGROUND.load(Ordering::SeqCst).as_ref() } {
-        stop.early.store(true, Ordering::SeqCst);
     }
     match BEFORE.load(Ordering::SeqCst) as usize {
         libc::SIG_IGN => {}

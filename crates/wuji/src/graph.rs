@@ -222,7 +222,7 @@ impl Graph {
         self.with_steps(|steps| {
             device.replay(self.captured.as_ref(), steps, |k, outcome| {
                 if let Some(collected) = &outcome.collected {
-                    device.print(collected);
+                    device.print(collected)?;
                 }
                 let step = &self.steps[k];
                 match step

@@ -228,9 +228,10 @@ impl<'a> Call<'a> {
             arrays: &views,
         };
         let outcome = world.device().run(&compiled.program, &bindings)?;
-        if let Some(collected) = &outcome.collected {
-            world.device().print(collected);
-        }
+        let printed = match &outcome.collected {
+            Some(collected) => world.device().print(collected),
+            None => Ok(()),
+        };
         let error = compiled.error_of(&bodies, &views, &outcome);
         drop(views);
         for array in &mut self.arrays {
@@ -238,7 +239,7 @@ impl<'a> Call<'a> {
         }
         match error {
             Some(error) => Err(error),
-            None => Ok(outcome.result),
+            None => printed.map(|()| outcome.result),
         }
     }
 }

@@ -73,7 +73,7 @@ pub use wuji_runtime::cuda::LibdeviceChoice;
 pub use wuji_runtime::cuda::{DeviceInfo as CudaDevice, devices as cuda_devices};
 pub use wuji_runtime::log::Level;
 pub use wuji_runtime::profile::{self, Profiler};
-pub use wuji_runtime::{Foreground, Interrupter, Progress, Tier};
+pub use wuji_runtime::{Interrupter, Progress, Tier};
 
 // Names that macro expansions use.
 #[doc(hidden)]

@@ -102,7 +102,7 @@ fn check<const D: usize>(fields: &[Field<i32, D>]) {
     walk(body, &mut |f, at, offset| {
         let at: [i64; D] = at.try_into().unwrap();
         let value = fields[f].get(at).unwrap();
-        let guard = body.memory.lock();
+        let guard = body.memory.lock().unwrap();
         assert_eq!(i32::read(&guard.bytes()[offset..]), value, "{at:?}");
         seen += 1;
     });

@@ -1,5 +1,8 @@
 //! Worlds: a device with its memory and its kernels.
 
+mod closing;
+
+use crate::dynamic::FreedWithWorld;
 use crate::graph::{Recorder, RecorderCell};
 use crate::launch::{Compiled, Key};
 use crate::layout::{TreeInner, TreeShape};
@@ -53,6 +56,7 @@ struct Inner {
     services: RwLock<FxHashMap<ServiceKey, Arc<Compiled>>>,
     /// Those that may still be alive, the oldest first.
     trees: Mutex<Vec<Weak<TreeInner>>>,
+    arrays: Mutex<Vec<Weak<dyn FreedWithWorld>>>,
     /// Kernels that frontends have loaded as modules, and how many there were.
     loaded: Mutex<(usize, Vec<Weak<Compiled>>)>,
     closed: AtomicBool,
@@ -309,11 +313,8 @@ impl World {
     /// # }
     /// ```
     pub fn close(&self) {
-        self.inner.closed.store(true, Ordering::Relaxed);
-        self.inner.device.settle();
-        for tree in self.trees() {
-            tree.destroy();
-        }
+        // It fails in a forked process, which has no launches to wait for, and where a frontend lets a thread give up waiting.
+        let _ = self.try_close();
     }
 
     pub(crate) fn recorder(&self) -> MutexGuard<'_, Option<Recorder>> {
@@ -330,6 +331,7 @@ impl World {
 
     /// An error when the world was closed.
     pub(crate) fn ensure_open(&self) -> Result<()> {
+        self.inner.device.ensure_not_forked()?;
         if self.inner.closed.load(Ordering::Relaxed) {
             Err(Error::new("W0132", "this world was closed")
                 .note("its fields and kernels went with it")
@@ -773,6 +775,7 @@ impl WorldBuilder {
                 kernels: RwLock::default(),
                 services: RwLock::default(),
                 trees: Mutex::default(),
+                arrays: Mutex::default(),
                 loaded: Mutex::default(),
                 closed: AtomicBool::new(false),
                 recorder: RecorderCell::default(),

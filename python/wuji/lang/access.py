@@ -62,7 +62,6 @@ def element_of_field(cx: Compilation, field: Field, indices: list[Any]) -> Any:
 
 
 def _element(cx: Compilation, field: Field, ids: tuple[int, ...]) -> Any:
-    cx.keep_alive.append(field)
     if isinstance(field, ComponentField):
         leaf = field._first
         return MemoryRef(("f", leaf_number(cx, leaf)), field.dtype, ids, (field._number,), _activates(cx, leaf))
@@ -162,7 +161,6 @@ class DynamicList:
 
     def _number(self) -> int:
         cx = context.current()
-        cx.keep_alive.append(self.field)
         if isinstance(self.field, SNode):
             return cell_number(cx, self.field)
         return leaf_number(cx, self.field._first)
@@ -203,7 +201,6 @@ def _some(value: int | None) -> int:
 def cell_number(cx: Compilation, node: SNode) -> int:
     """Return the module's field number that represents the cells of a node."""
     cells = node._cells()
-    cx.keep_alive.append(node)
     return cx.field_number(cells.tree, node.cells_number)
 
 

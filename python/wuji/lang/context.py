@@ -1,9 +1,11 @@
-"""The kernel being compiled. Compilation is serialized by `lock`."""
+"""The kernel that this thread compiles. Compilation is serialized by `lock`."""
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
@@ -31,7 +33,7 @@ class Compilation:
         self.loop: object = None  # the enclosing parallel loop, if any
         self.files: dict[str, int] = {}
         self.location: tuple[str, int] = ("", 0)  # file and line of the current statement
-        self.keep_alive: list[Any] = []  # objects that must outlive the compiled code
+        self.trees: list[Any] = []  # keeps the keys of `fields` valid
         self.fields: dict[int, int] = {}  # id of a tree -> number of its first field in this kernel
         self.functions: dict[Any, Any] = {}  # real functions -> their declarations
         self.config = LoopConfig()
@@ -54,7 +56,7 @@ class Compilation:
         first = self.fields.get(id(tree))
         if first is None:
             first = self.fields[id(tree)] = self.builder.tree(tree)
-            self.keep_alive.append(tree)
+            self.trees.append(tree)
         return first + number
 
 
@@ -70,27 +72,38 @@ class LoopConfig:
         self.simd: bool | None = None
 
 
-_current: Compilation | None = None
+# Python code in other threads is not part of the kernel.
+_current: ContextVar[Compilation | None] = ContextVar("wuji_compilation", default=None)
 
 
 def current() -> Compilation:
-    if _current is None:
+    found = _current.get()
+    if found is None:
         from ..exceptions import WujiRuntimeError
 
         raise WujiRuntimeError("this function can only be called inside a kernel")
-    return _current
+    return found
 
 
 def compiling() -> Compilation | None:
-    return _current
+    return _current.get()
 
 
 def enter(compilation: Compilation | None) -> Compilation | None:
     """Set the current compilation and return the previous one. The caller holds `lock`."""
-    global _current
-    before = _current
-    _current = compilation
+    before = _current.get()
+    _current.set(compilation)
     return before
+
+
+def _after_fork() -> None:
+    # Another thread of the parent process may have held it.
+    global lock
+    lock = threading.RLock()
+    _current.set(None)
+
+
+os.register_at_fork(after_in_child=_after_fork)
 
 
 def builder() -> _native.Builder:

@@ -88,11 +88,22 @@ _COMPILE = ("W00", "W02", "W03")
 _ACCESSES = ("W0111", "W0401", "W0402")
 
 
+def forked() -> WujiError:
+    """Return the error of a process that was forked from one with a world."""
+    return exceptions.WujiRuntimeError(
+        "this process was forked from a process that uses Wuji; a forked child does not have its threads\n"
+        "  = help: start processes with `multiprocessing.get_context('spawn')`, or call `ti.init` in the child",
+        "W0606",
+    )
+
+
 def from_native(error: _native.NativeError) -> WujiError:
     """Convert a core error to one of the public exception classes."""
     from .text import format_marked
 
     code = error.code
+    if code == "W0509":
+        return forked()
     text = _underlined(format_marked(str(error)), error)
     if code == "W0403":
         return exceptions.WujiAssertionError(text, code)

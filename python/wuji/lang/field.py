@@ -29,20 +29,6 @@ class Field:
         self._name = name
         self.grad: Any = None
         self.dual: Any = None
-        self._builder: FieldsBuilder | None = None  # owner of the tree, for a field created with a shape
-
-    def __del__(self) -> None:
-        # A field created with a shape owns its tree and frees it immediately.
-        builder = self.__dict__.get("_builder")
-        if builder is not None:
-            for leaf in self._leaves():
-                leaf.native = None
-                for node in leaf.node.path_from_root() if leaf.node is not None else ():
-                    node.cells = None
-            if builder.tree is not None:
-                builder.tree.destroyed = True
-                builder.tree = None
-                builder.root.children.clear()
 
     # Implemented by each kind of field.
     def _leaves(self) -> list[Leaf]:
@@ -266,7 +252,7 @@ class ScalarField(Field):
             native.set(key, value)
         except _native.NativeError as e:
             raise element_error(e, key, self) from None
-        except (TypeError, ValueError, OverflowError):
+        except _native.ArgumentError:
             check_key(key, self)
             self[key] = host_values.fitted(value, self.dtype, f"field {label(self._name)}")
 
@@ -274,7 +260,7 @@ class ScalarField(Field):
         """Set every active element to one value."""
         try:
             self._leaf.ready().fill(val)
-        except (TypeError, ValueError, OverflowError):
+        except _native.ArgumentError:
             self._leaf.ready().fill(host_values.filling(val, self.dtype, f"field {label(self._name)}"))
 
     def _core(self) -> tuple[Leaf, tuple[int, ...], DataType] | None:
@@ -351,7 +337,7 @@ class ComponentField(ScalarField):
             self._first.ready().set_part(at, self._number, value)
         except _native.NativeError as e:
             raise element_error(e, at, self) from None
-        except (TypeError, ValueError, OverflowError):
+        except _native.ArgumentError:
             check_key(at, self)
             self._first.ready().set_part(at, self._number, host_values.fitted(value, self.dtype, f"field {label(self._name)}"))
 
@@ -469,7 +455,7 @@ class MatrixField(Field):
                 self._leaf.ready().set(at, flat)
         except _native.NativeError as e:
             raise element_error(e, at, self) from None
-        except (TypeError, ValueError, OverflowError):
+        except _native.ArgumentError:
             check_key(at, self)
             self[at] = host_values.fitted_parts(flat, self.dtype, f"field {label(self._name)}")
 
@@ -483,7 +469,7 @@ class MatrixField(Field):
             assert self._leaf is not None
             try:
                 self._leaf.ready().fill(flat)
-            except (TypeError, ValueError, OverflowError):
+            except _native.ArgumentError:
                 self._leaf.ready().fill(host_values.filling(flat, self.dtype, f"field {label(self._name)}"))
 
     @python_only
@@ -703,7 +689,6 @@ def _allocate(field: Field, shape: Any, order: str | None, offset: Any, parts: l
         elif extents:
             node = node.dense(Axis(*range(len(extents))), extents)
         part._place(node, offsets)
-    field._builder = builder
 
 
 @python_only

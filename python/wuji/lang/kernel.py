@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import warnings
-from collections.abc import Callable
+import weakref
+from collections.abc import Callable, Iterator
 from types import FunctionType
 from typing import Any
 
@@ -90,13 +91,46 @@ class Parameter:
 class Specialization:
     """A kernel compiled for one combination of argument types and template arguments."""
 
-    __slots__ = ("keep_alive", "program", "take", "wrap")
+    __slots__ = ("key_objects", "program", "take", "wrap")
 
-    def __init__(self, program: _native.Program, take: Any, wrap: Any, keep_alive: list[Any]) -> None:
+    def __init__(self, program: _native.Program, take: Any, wrap: Any) -> None:
         self.program = program
         self.take: Callable[[tuple[Any, ...]], list[Any]] = take  # kernel arguments -> program arguments
         self.wrap: Callable[[Any], Any] | None = wrap  # program result -> kernel result
-        self.keep_alive = keep_alive
+        self.key_objects: list[Any] = []  # objects whose identity is in the key, or weak references to them
+
+
+class WorldCode:
+    """The compiled code of a kernel in one world."""
+
+    __slots__ = ("__weakref__", "codes", "fast", "native", "warned", "world")
+
+    def __init__(self, world: Runtime) -> None:
+        self.world = weakref.ref(world)
+        self.native = world.native
+        self.fast: _native.Program | None = None  # takes the arguments as they are
+        self.codes: dict[Any, Specialization] = {}
+        self.warned = False
+
+    def enter(self, key: Any, code: Specialization, objects: Iterator[Any]) -> None:
+        """Keep code until one of the objects that its key identifies is freed: another object may get the same ``id``."""
+        own = weakref.ref(self)
+
+        def evict(_: Any) -> None:
+            known = own()
+            if known is not None:
+                known.codes.pop(key, None)
+
+        for thing in objects:
+            try:
+                code.key_objects.append(weakref.ref(thing, evict))
+            except TypeError:
+                code.key_objects.append(thing)
+        self.codes[key] = code
+
+
+def _nothing() -> None:
+    """Stand for a weak reference to nothing."""
 
 
 class Kernel:
@@ -109,10 +143,8 @@ class Kernel:
         self.in_class = in_class
         self._parameters: list[Parameter] | None = None
         self._source: Source | None = None
-        self._runtime: Runtime | None = None
-        self._fast: _native.Program | None = None
-        self._codes: dict[Any, Specialization] = {}
-        self._warned = False
+        # The code of the last call; its world owns it.
+        self._latest: Callable[[], WorldCode | None] = _nothing
         functools.update_wrapper(self, function)
 
     # Signature and source.
@@ -173,15 +205,16 @@ class Kernel:
 
     # Launch.
     def __call__(self, *args: Any, **named: Any) -> Any:
-        fast = self._fast
-        if fast is not None and self._runtime is runtime._state.runtime and not named:
+        latest = self._latest()
+        world = runtime._state.only or runtime.lookup()
+        if latest is not None and latest.fast is not None and world is not None and latest.native is world.native and not named:
             try:
-                result = fast(*args)
+                result = latest.fast(*args)
             except _native.NativeError as e:
-                return self._failed(e)
-            except (TypeError, OverflowError, ValueError) as e:
+                return self._failed(e, latest)
+            except _native.ArgumentError as e:
                 if len(args) == len(self.parameters):
-                    return self._call(self._fitted(args, e), {})
+                    return self._call(self._fitted(args, e.__cause__ or e), {})
                 # Default arguments are missing, or there are too many arguments.
                 return self._call(args, named)
             if result is not NotImplemented:
@@ -189,29 +222,31 @@ class Kernel:
         return self._call(args, named)
 
     def _call(self, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
-        if context.compiling() is not None and context.lock._is_owned():  # type: ignore[attr-defined]
+        if context.compiling() is not None:
             raise WujiSyntaxError("Kernels cannot call other kernels: a kernel is being compiled")
         world = runtime.current()
-        if self._runtime is not world:
-            self._runtime = world
-            self._fast = None
-            self._warned = False
-            self._codes = world.codes.setdefault(self, {})
+        compiled = self._latest()
+        if compiled is None or compiled.native is not world.native:
+            compiled = world.codes.setdefault(self, WorldCode(world))
+            self._latest = weakref.ref(compiled)
         full = self._bind(args, named)
         # Optimistic code assumes that arrays do not alias; the program returns `NotImplemented` if they do.
         for unaliased in (True, False):
             key = self._key(full, unaliased)
-            code = self._codes.get(key)
+            code = compiled.codes.get(key)
             if code is None:
-                code = self._compile(world, full, key, unaliased)
+                code = self._compile(world, compiled, full, key, unaliased)
             try:
                 given = code.take(full)
+            except (TypeError, OverflowError, ValueError) as e:
+                raise self._bad_argument(full, e) from e
+            try:
                 result = code.program(*given)
             except _native.NativeError as e:
-                failed = self._failed(e)
+                failed = self._failed(e, compiled)
                 return code.wrap(failed) if code.wrap is not None and failed is not None else failed
-            except (TypeError, OverflowError, ValueError, LookupError) as e:
-                return self._call(self._fitted(full, e), {})
+            except _native.ArgumentError as e:
+                return self._call(self._fitted(full, e.__cause__ or e), {})
             if result is not NotImplemented:
                 return code.wrap(result) if code.wrap is not None else result
         raise WujiRuntimeError(f"kernel `{self.function.__name__}` does not accept these arrays")
@@ -242,10 +277,10 @@ class Kernel:
         return tuple(parts)
 
     # Compilation.
-    def _compile(self, world: Runtime, args: tuple[Any, ...], key: Any, unaliased: bool) -> Specialization:
+    def _compile(self, world: Runtime, compiled: WorldCode, args: tuple[Any, ...], key: Any, unaliased: bool) -> Specialization:
         name = self.function.__name__
         with context.lock:
-            known = self._codes.get(key)
+            known = compiled.codes.get(key)
             if known is not None:
                 return known
             source = self.source
@@ -263,11 +298,17 @@ class Kernel:
                 raise e.with_traceback(None) from None
             finally:
                 context.enter(before)
-            self._codes[key] = code
+            compiled.enter(key, code, self._identified(args))
             simple = all(p.kind == "value" and isinstance(p.type, DataType) or p.kind == "array" for p in self.parameters)
             if simple and code.wrap is None:
-                self._fast = code.program
+                compiled.fast = code.program
             return code
+
+    def _identified(self, args: tuple[Any, ...]) -> Iterator[Any]:
+        """Yield the objects whose identity is in the specialization key."""
+        for p, value in zip(self.parameters, args, strict=True):
+            if p.kind == "template":
+                yield from identified(value)
 
     def _build(self, cx: Compilation, source: Source, args: tuple[Any, ...], unaliased: bool) -> Specialization:
         b = cx.builder
@@ -295,7 +336,7 @@ class Kernel:
         if config.print_ir or config.print_preprocessed_ir:  # type: ignore[attr-defined]
             print(b.text())
         program = b.finish(cx.runtime.native, binder.arguments)
-        return Specialization(program, binder.taker(), wrap, cx.keep_alive)
+        return Specialization(program, binder.taker(), wrap)
 
     def _assignable(self, cx: Compilation, fc: FunctionCompiler) -> None:
         """Turn parameters that the body assigns to into variables."""
@@ -309,11 +350,11 @@ class Kernel:
                 fc.scope.define(p.name, ref)
 
     # Errors.
-    def _failed(self, error: _native.NativeError) -> Any:
-        world = self._runtime
+    def _failed(self, error: _native.NativeError, compiled: WorldCode) -> Any:
+        world = compiled.world()
         if error.code in _DROPPED and world is not None and not world.config.debug and not world.config.check_out_of_bound:  # type: ignore[attr-defined]
-            if not self._warned:
-                self._warned = True
+            if not compiled.warned:
+                compiled.warned = True
                 warnings.warn(str(error), RuntimeWarning, stacklevel=4)
             return getattr(error, "result", None)
         raise from_native(error) from None
@@ -328,7 +369,7 @@ class Kernel:
             )
             if any(a is not b for a, b in zip(fitted, args, strict=True)):
                 return fitted
-        raise self._bad_argument(args, error) from None
+        raise self._bad_argument(args, error) from error
 
     def _bad_argument(self, args: tuple[Any, ...], error: Exception) -> Exception:
         name = self.function.__name__
@@ -388,6 +429,18 @@ def template_key(value: Any) -> Any:
     if dtypes.of_constant(value) is not None and hasattr(value, "item"):
         return (kind, template_key(value.item()))
     return id(value)
+
+
+def identified(value: Any) -> Iterator[Any]:
+    """Yield the objects whose identity is in the key of a template argument."""
+    if isinstance(value, (list, tuple)):
+        for part in value:
+            yield from identified(part)
+    elif isinstance(value, Matrix):
+        for part in value.entries:
+            yield from identified(part)
+    elif template_key(value) == id(value):
+        yield value
 
 
 def array_key(kernel: Kernel, p: Parameter, value: Any) -> Any:
@@ -492,7 +545,6 @@ class Binder:
         self.position += 1
         if p.kind == "template":
             self.plain = False
-            self.cx.keep_alive.append(value)
             return value
         return self.bind(p, p.type, p.name, value, lambda args: args[position])
 

@@ -96,7 +96,7 @@ class Ndarray:
         at, flat = self._key(key), flat_value(self.element_type, value)
         try:
             self._native.set(at, flat)
-        except (TypeError, ValueError, OverflowError):
+        except _native.ArgumentError:
             self._native.set(at, host_values.fitted_parts(flat, self.dtype, "array"))
 
     @python_only
@@ -105,7 +105,7 @@ class Ndarray:
         flat = flat_value(self.element_type, val)
         try:
             self._native.fill(flat)
-        except (TypeError, ValueError, OverflowError):
+        except _native.ArgumentError:
             self._native.fill(host_values.filling(flat, self.dtype, "array"))
 
     @python_only
@@ -232,7 +232,7 @@ class Element(Vector):
         assert self._dtype is not None
         try:
             self._from.set_part(self._at, number, value)
-        except (TypeError, ValueError, OverflowError):
+        except _native.ArgumentError:
             value = host_values.fitted(value, self._dtype, "element")
             self._from.set_part(self._at, number, value)
         self.entries[number] = value

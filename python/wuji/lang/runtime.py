@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import atexit
+import functools
 import os
 import sys
 import threading
 import warnings
 import weakref
+from collections.abc import Callable
+from contextvars import ContextVar
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import _native
 from ..exceptions import WujiRuntimeError
@@ -17,8 +20,11 @@ from . import arch as archs
 from . import dtypes, options
 from .arch import Arch
 from .context import python_only
-from .errors import from_native
+from .errors import forked, from_native
 from .options import Config
+
+if TYPE_CHECKING:
+    from .snode import SNode
 
 # All open worlds.
 _open_worlds: weakref.WeakSet[Runtime] = weakref.WeakSet()
@@ -29,14 +35,16 @@ class Runtime:
 
     def __init__(self, config: Config) -> None:
         from .snode import FieldsBuilder
-
-        self.config = config
         from .text import write_line
 
+        self.config = config
+        self.warned: set[Any] = set()
         # Out-of-bounds accesses warn, as for synchronous launches.
         strict = config.debug or config.check_out_of_bound  # type: ignore[attr-defined]
+        # The native world must not refer to this object: garbage collection does not see references from there.
+        dropped = None if strict else functools.partial(_warn_dropped, self.warned)
         try:
-            self.native = _native.World(**config.native(), printer=write_line, dropped=None if strict else self._warn_dropped)
+            self.native = _native.World(**config.native(), printer=write_line, dropped=dropped)
         except _native.NativeError as e:
             raise from_native(e) from None
         _open_worlds.add(self)
@@ -45,16 +53,9 @@ class Runtime:
         self.closed = False
         self._trees = 0
         self.root = FieldsBuilder(self)
-        self.pending: list[FieldsBuilder] = []
-        self.warned: set[Any] = set()
-        # Compiled code lives as long as its kernel.
-        self.codes: weakref.WeakKeyDictionary[Any, dict[Any, Any]] = weakref.WeakKeyDictionary()
-        self.builders: weakref.WeakSet[FieldsBuilder] = weakref.WeakSet()
-
-    def _warn_dropped(self, message: str, text: str) -> None:
-        if message not in self.warned:
-            self.warned.add(message)
-            warnings.warn(text, RuntimeWarning, stacklevel=3)
+        # Compiled code lives as long as its kernel and its world.
+        self.codes: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+        self.roots: weakref.WeakSet[SNode] = weakref.WeakSet()
 
     def next_tree(self) -> int:
         """Return a number for a new layout."""
@@ -62,10 +63,11 @@ class Runtime:
         return self._trees - 1
 
     def close(self) -> None:
-        """Free everything. Fields and kernels of this world cannot be used afterwards."""
+        """Free everything. Fields, arrays and kernels of this world cannot be used afterwards."""
         if not self.closed:
-            self.closed = True
             self.native.close()
+            self.closed = True
+            self.codes.clear()
 
     def materialize(self) -> None:
         """Allocate the fields placed in the root so far."""
@@ -78,10 +80,17 @@ class Runtime:
             builder.finalize()
 
 
+def _warn_dropped(warned: set[Any], message: str, text: str) -> None:
+    if message not in warned:
+        warned.add(message)
+        warnings.warn(text, RuntimeWarning, stacklevel=3)
+
+
 class World:
     """An independent world next to the one that `init` creates.
 
     Inside the ``with`` block, fields are allocated and kernels run in this world.
+    The block counts for its own thread and asynchronous task only.
 
     ```python
     with ti.World(arch=ti.cpu) as world:
@@ -91,15 +100,18 @@ class World:
 
     def __init__(self, arch: Any = None, **settings: Any) -> None:
         self.runtime = Runtime(options.read(arch, settings))
-        self._before: list[Runtime | None] = []
 
     def __enter__(self) -> World:
-        self._before.append(_state.runtime)
-        _activate(self.runtime)
+        _share_no_more()
+        _entered.set((*_entered.get(), self.runtime))
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        _activate(self._before.pop())
+        entered = list(_entered.get())
+        if self.runtime in entered:
+            # The innermost block of this world.
+            del entered[len(entered) - 1 - entered[::-1].index(self.runtime)]
+        _entered.set(tuple(entered))
 
     def close(self) -> None:
         """Free everything in the world."""
@@ -110,18 +122,69 @@ class World:
         return self.runtime.native.threads
 
 
+# Which world is current:
+# 1. that of the innermost `with ti.World()` block of this thread or asynchronous task,
+_entered: ContextVar[tuple[Runtime, ...]] = ContextVar("wuji_worlds", default=())
+
+
+class _OfThread(threading.local):
+    """2. the one that `init` has made in this thread,"""
+
+    runtime: Runtime | None = None
+
+
+_own = _OfThread()
+
+
 class _State:
+    """3. the world of the process: that of the main thread, or the first of another one."""
+
     def __init__(self) -> None:
-        self.runtime: Runtime | None = None
-        # After a fork: the parent's world. Its threads do not exist in the child.
-        self.forked: Runtime | None = None
+        self.shared: Runtime | None = None
+        # The same, as long as no thread or task has ever had another world. Launches look here first.
+        self.only: Runtime | None = None
+        self.single = True
+        # Whether this process was forked from one that had a world. Its threads do not exist here.
+        self.forked = False
 
 
 _state = _State()
 
 
+def lookup() -> Runtime | None:
+    """Return the current world, if there is one."""
+    only = _state.only
+    if only is not None:
+        return only
+    entered = _entered.get()
+    if entered:
+        return entered[-1]
+    own = _own.runtime
+    return own if own is not None and not own.closed else _state.shared
+
+
+def _share_no_more() -> None:
+    """Have every launch find out which world is current in its thread or task."""
+    _state.single = False
+    _state.only = None
+
+
+def _default_config() -> Config | None:
+    world = lookup()
+    return None if world is None else world.config
+
+
+dtypes.defaults.config = _default_config
+
+
 def _after_fork() -> None:
-    _state.forked, _state.runtime = _state.runtime or _state.forked, None
+    global _lock, _open_worlds
+    _state.forked = _state.forked or lookup() is not None
+    _state.shared = _state.only = _own.runtime = None
+    _entered.set(())
+    # Another thread of the parent process may have held it.
+    _lock = threading.RLock()
+    _open_worlds = weakref.WeakSet()
 
 
 os.register_at_fork(after_in_child=_after_fork)
@@ -144,28 +207,17 @@ atexit.register(_synchronize_at_exit)
 _lock = threading.RLock()
 
 
-def _activate(runtime: Runtime | None) -> None:
-    _state.runtime = runtime
-    if runtime is not None:
-        dtypes.defaults.fp = runtime.config.default_fp
-        dtypes.defaults.ip = runtime.config.default_ip
-
-
 def current() -> Runtime:
-    runtime = _state.runtime
+    runtime = lookup()
     if runtime is not None:
         return runtime
-    if _state.forked is not None:
-        raise WujiRuntimeError(
-            "this process was forked from a process that uses Wuji; a forked child does not have its threads\n"
-            "  = help: start processes with `multiprocessing.get_context('spawn')`, or call `ti.init` in the child",
-            "W0606",
-        )
+    if _state.forked:
+        raise forked()
     raise WujiRuntimeError("Wuji is not initialized: maybe you forgot to call `ti.init()` first?\n  = help: call `ti.init(arch=ti.cpu)` first", "W0605")
 
 
 def initialized() -> bool:
-    return _state.runtime is not None
+    return lookup() is not None
 
 
 @python_only
@@ -178,7 +230,9 @@ def init(
     require_version: str | None = None,
     **kwargs: Any,
 ) -> None:
-    """Create a new world and make it the current one. The previous world and all its fields are freed.
+    """Create a new world and make it the current one. The world that this thread had before is freed, with all its fields.
+
+    Each thread that calls `init` has its own world. Threads that do not share that of the main thread.
 
     Every option can also be set by an environment variable, as in ``TI_DEBUG=1``.
 
@@ -198,23 +252,44 @@ def init(
         options.check_version(require_version)
     config = options.read(arch, kwargs, fallback=enable_fallback)
     with _lock:
-        reset()
-        _activate(Runtime(config))
+        _replace(Runtime, config)
     if config.verbose and options.is_enabled("info", config.log_level):
         version = ".".join(map(str, sys.version_info[:3]))
         print(f"[Wuji] version {_native.__version__}, arch={config.arch.name}, threads={current().native.threads}, python {version}", file=sys.stderr)
 
 
+def _replace(make: Callable[[Config], Runtime], config: Config) -> None:
+    """Free the world of this thread and give it a new one. The caller holds the lock."""
+    before = _own.runtime
+    if before is not None:
+        before.close()
+        _forget(before)
+    made = make(config)
+    _entered.set(())
+    _own.runtime = made
+    if _state.shared is not None:
+        # Another thread has made it, and may still use it.
+        _share_no_more()
+    if _state.shared is None or threading.current_thread() is threading.main_thread():
+        _state.shared = made
+        _state.only = made if _state.single else None
+
+
+def _forget(runtime: Runtime) -> None:
+    if _own.runtime is runtime:
+        _own.runtime = None
+    if _state.shared is runtime:
+        _state.shared = _state.only = None
+
+
 @python_only
 def reset() -> None:
-    """Free the current world with its fields, and restore the defaults."""
+    """Free the current world with its fields and arrays, and restore the defaults."""
     with _lock:
-        runtime = _state.runtime
-        _state.runtime = None
+        runtime = lookup()
         if runtime is not None:
             runtime.close()
-        dtypes.defaults.fp = dtypes.f32
-        dtypes.defaults.ip = dtypes.i32
+            _forget(runtime)
 
 
 @python_only
@@ -236,11 +311,11 @@ def finish_compiling() -> None:
 
 
 def set_default_fp(fp: Any) -> None:
-    dtypes.defaults.fp = current().config.default_fp = dtypes.need_scalar(fp)
+    current().config.default_fp = dtypes.need_scalar(fp)
 
 
 def set_default_ip(ip: Any) -> None:
-    dtypes.defaults.ip = current().config.default_ip = dtypes.need_scalar(ip)
+    current().config.default_ip = dtypes.need_scalar(ip)
 
 
 class _ConfigView:

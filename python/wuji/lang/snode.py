@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import operator
+import weakref
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +18,6 @@ from .missing import refuse
 from .naming import label
 
 if TYPE_CHECKING:
-    from .field import Field
     from .runtime import Runtime
 
 _LETTERS = "ijklmnop"
@@ -67,27 +68,107 @@ def check_extents(extents: Iterable[int]) -> None:
             raise WujiRuntimeTypeError(f"The dimension of a field should be less than 2^31, got {extent} in dimension {axis}: indices are of type i32", "W0101")
 
 
-class SNode:
-    """A node of a layout tree. Its children divide its cells."""
+class _Structure:
+    """What a node is, with all below it.
 
-    def __init__(self, builder: FieldsBuilder, parent: SNode | None, kind: str, axis: Axis | None, dims: tuple[int, ...], chunk: int = 0) -> None:
-        self._owner = builder
-        self._parent = parent
+    It refers to neither its parent nor its tree: such cycles would keep the memory until a garbage collection.
+    """
+
+    __slots__ = ("axes", "cells", "cells_number", "children", "chunk", "dims", "handle", "is_morton", "kind", "leaves", "sparse")
+
+    def __init__(self, kind: str, axes: tuple[int, ...], dims: tuple[int, ...], chunk: int) -> None:
         self.kind = kind
-        self.axes = tuple(axis.numbers) if axis is not None else ()
+        self.axes = axes
         self.dims = dims
         self.chunk = chunk
         self.is_morton = False
-        self.children: list[SNode] = []
+        self.children: list[_Structure] = []
         self.leaves: list[Leaf] = []
         self.cells: _native.Field | None = None  # handle of its cells, once the tree exists
         self.cells_number = -1
+        self.sparse: list[_native.Field] = []  # cells of the topmost sparse nodes at or below this one, once the tree exists
+        self.handle: weakref.ref[SNode] | None = None
+
+    def freeze(self) -> list[_native.Field]:
+        """Complete the structure once the tree is allocated. Return the cells of the topmost sparse nodes."""
+        # Leaves without a node.
+        self.leaves = [copy.copy(leaf) for leaf in self.leaves]
+        for leaf in self.leaves:
+            leaf.node = None
+        below = [cells for child in self.children for cells in child.freeze()]
+        self.sparse = below if self.kind in ("root", "dense") or self.cells is None else [self.cells]
+        return self.sparse
+
+
+class _Anchor:
+    """What all nodes of a layout belong to: its builder, and once it is allocated, its tree."""
+
+    __slots__ = ("owner",)
+
+    def __init__(self, owner: FieldsBuilder | SNodeTree) -> None:
+        self.owner = owner
+
+
+class SNode:
+    """A node of a layout tree. Its children divide its cells.
+
+    Fields keep their node alive, and nodes their parents and, once it is allocated, the tree.
+    """
+
+    def __init__(self, anchor: _Anchor, parent: SNode | None, structure: _Structure) -> None:
+        self._anchor = anchor
+        self._parent = parent
+        self._structure = structure
+
+    @property
+    def _owner(self) -> FieldsBuilder | SNodeTree:
+        return self._anchor.owner
+
+    @property
+    def kind(self) -> str:
+        return self._structure.kind
+
+    @property
+    def axes(self) -> tuple[int, ...]:
+        return self._structure.axes
+
+    @property
+    def dims(self) -> tuple[int, ...]:
+        return self._structure.dims
+
+    @property
+    def chunk(self) -> int:
+        return self._structure.chunk
+
+    @property
+    def is_morton(self) -> bool:
+        return self._structure.is_morton
+
+    @property
+    def leaves(self) -> list[Leaf]:
+        return self._structure.leaves
+
+    @property
+    def cells_number(self) -> int:
+        return self._structure.cells_number
 
     def __repr__(self) -> str:
         if self._parent is None:
             return "ti.root"
         axes = "".join(_LETTERS[k] for k in self.axes)
         return f"{self._parent!r}.{self.kind}({axes}, {list(self.dims)})"
+
+    @property
+    def children(self) -> list[SNode]:
+        return [self._child(structure) for structure in self._structure.children]
+
+    def _child(self, structure: _Structure) -> SNode:
+        """Return the node of a structure below this one: the same object as long as it is in use."""
+        child = structure.handle() if structure.handle is not None else None
+        if child is None:
+            child = SNode(self._anchor, self, structure)
+            structure.handle = weakref.ref(child)
+        return child
 
     # Construction.
     def _add(self, kind: str, axis: Any, dims: Any, chunk: int = 0) -> SNode:
@@ -102,9 +183,9 @@ class SNode:
         if len(sizes) != len(axis) and not (kind == "hash" and not sizes):
             raise WujiRuntimeError(f"axes and sizes must have the same size, but got {len(axis)} and {len(sizes)}: {axis} and {sizes}")
         check_extents(sizes)
-        child = SNode(self._owner, self, kind, axis, sizes, chunk)
-        self.children.append(child)
-        return child
+        structure = _Structure(kind, tuple(axis.numbers), sizes, chunk)
+        self._structure.children.append(structure)
+        return self._child(structure)
 
     def dense(self, axes: Any, dimensions: Any) -> SNode:
         """Add a dense node: all cells are allocated, contiguously."""
@@ -130,13 +211,13 @@ class SNode:
             raise WujiRuntimeError(f"invalid chunk size {chunk}: it must be at least 1", "W0123")
         node = self._add("dynamic", axis, dimension, chunk)
         # Larger chunks would only reserve memory that the list can never use.
-        node.chunk = min(chunk, node.dims[0])
+        node._structure.chunk = min(chunk, node.dims[0])
         return node
 
     def morton(self) -> SNode:
         """Store the cells in Morton order (Z-order curve)."""
         self._owner._open()
-        self.is_morton = True
+        self._structure.is_morton = True
         return self
 
     def quant_array(self, *_: Any, **__: Any) -> SNode:
@@ -211,19 +292,16 @@ class SNode:
 
     def _cells(self) -> _native.Field:
         self._owner._ensure()
-        if self.cells is None:
+        if self._structure.cells is None:
             raise WujiRuntimeError(f"{self!r} has no cells")
-        return self.cells
+        return self._structure.cells
 
     @python_only
     def deactivate_all(self) -> None:
         """Deactivate all cells and everything below them."""
         self._owner._ensure()
-        if self.kind in ("root", "dense"):
-            for child in self.children:
-                child.deactivate_all()
-            return
-        self._cells().deactivate_all()
+        for cells in self._structure.sparse:
+            cells.deactivate_all()
 
     def _count_active(self) -> int:
         return self._cells().count_active()
@@ -329,7 +407,7 @@ class PlaceNode(SNode):
     """A field as a leaf SNode: its parent is the node that it is placed in."""
 
     def __init__(self, node: SNode, leaf: Leaf) -> None:
-        super().__init__(node._owner, node, "place", None, ())
+        super().__init__(node._anchor, node, _Structure("place", (), (), 0))
         self._leaf = leaf
 
     @property
@@ -351,7 +429,9 @@ class PlaceNode(SNode):
     @property
     def _offset_bytes_in_parent_cell(self) -> int:
         assert self._parent is not None
-        return inspection.offset_in_cell(self._parent, self._parent.leaves.index(self._leaf))
+        leaves = self._parent.leaves
+        at = next(k for k, leaf in enumerate(leaves) if leaf is self._leaf or leaf.number == self._leaf.number >= 0)
+        return inspection.offset_in_cell(self._parent, at)
 
     def _cells(self) -> _native.Field:
         assert self._parent is not None
@@ -361,10 +441,6 @@ class PlaceNode(SNode):
     def cells_number(self) -> int:
         assert self._parent is not None
         return self._parent.cells_number
-
-    @cells_number.setter
-    def cells_number(self, number: int) -> None:
-        pass
 
     @python_only
     def deactivate_all(self) -> None:
@@ -379,12 +455,14 @@ class FieldsBuilder:
     """Builds a layout tree. `finalize` allocates it and returns a handle to `destroy` it."""
 
     def __init__(self, owner: Runtime | None = None) -> None:
-        self._runtime = owner if owner is not None else runtime.current()
-        self.number = self._runtime.next_tree()
-        self._root = SNode(self, None, "root", None, ())
+        world = owner if owner is not None else runtime.current()
+        # A world does not own itself by way of its `root`.
+        self._world = weakref.ref(world)
+        self._native = world.native if owner is None else None
+        self.number = world.next_tree()
+        self._root = SNode(_Anchor(self), None, _Structure("root", (), (), 0))
         self.tree: SNodeTree | None = None
         self.finalized = False
-        self.fields: list[Field] = []
 
     @property
     def root(self) -> SNode:
@@ -401,12 +479,13 @@ class FieldsBuilder:
     def _ensure(self) -> None:
         """Allocate the tree on first use."""
         if self.tree is None:
-            if self._runtime.root is self:
-                self._runtime.materialize()
+            world = self._world()
+            if world is not None and world.root is self:
+                world.materialize()
             else:
                 self.finalize()
-        if self.tree is not None and self.tree.destroyed:
-            raise WujiRuntimeError("the tree of this field was destroyed", "W0113")
+        assert self.tree is not None
+        self.tree._ensure()
 
     def dense(self, indices: Any, dimensions: Any) -> SNode:
         return self._root.dense(indices, dimensions)
@@ -451,21 +530,17 @@ class FieldsBuilder:
             if raise_warning:
                 runtime.warn("finalizing an empty FieldsBuilder")
             self.finalized = True
-            self.tree = SNodeTree(None)
+            self.tree = SNodeTree(None, self.number)
+            self._root._anchor.owner = self.tree
             return self.tree
-        layout = _native.Layout(self._runtime.native)
+        owner = self._world()
+        native_world = self._native if self._native is not None else owner.native if owner is not None else None
+        if native_world is None:
+            raise WujiRuntimeError("the world of this layout is gone\n  = help: keep the world as long as its fields", "W0132")
+        layout = _native.Layout(native_world)
         made: list[tuple[Any, int]] = []
-
-        def describe(node: SNode, number: int) -> None:
-            for leaf in node.leaves:
-                made.append((leaf, layout.place(number, label(leaf.name), leaf.type, leaf.offset)))
-            if node._parent is not None:
-                made.append((node, layout.cells(number, repr(node))))
-            for child in node.children:
-                describe(child, layout.node(number, child.kind, child.axes, child.dims, child.chunk, child.is_morton))
-
         try:
-            describe(self._root, 0)
+            _describe(layout, self._root, 0, made)
             native = layout.finish()
         except _native.NativeError as e:
             # The builder stays open: the same error again, not another one, unless a node is repaired.
@@ -473,8 +548,6 @@ class FieldsBuilder:
         except OverflowError:
             raise WujiRuntimeError("the layout is too large for a 64-bit address space", "W0110") from None
         self.finalized = True
-        self.tree = SNodeTree(native)
-        self._runtime.builders.add(self)
         for what, number in made:
             field = native.field(number)
             if isinstance(what, Leaf):
@@ -483,27 +556,50 @@ class FieldsBuilder:
             else:
                 what.cells = field
                 what.cells_number = number
+        self.tree = SNodeTree(native, self.number)
+        self._root._anchor.owner = self.tree
+        self._root._structure.freeze()
+        if owner is not None:
+            owner.roots.add(self._root)
         return self.tree
+
+
+def _describe(layout: _native.Layout, node: SNode, number: int, made: list[tuple[Any, int]]) -> None:
+    """Describe a node and all below it. ``made`` collects leaves and nodes with their field numbers."""
+    for leaf in node.leaves:
+        made.append((leaf, layout.place(number, label(leaf.name), leaf.type, leaf.offset)))
+    if node._parent is not None:
+        made.append((node._structure, layout.cells(number, repr(node))))
+    for child in node.children:
+        _describe(layout, child, layout.node(number, child.kind, child.axes, child.dims, child.chunk, child.is_morton), made)
 
 
 class SNodeTree:
     """A finalized layout."""
 
-    def __init__(self, native: _native.Tree | None) -> None:
+    def __init__(self, native: _native.Tree | None, number: int) -> None:
         self.native = native  # None for an empty layout
+        self.number = number
         self.destroyed = False
 
     @property
     def id(self) -> int:
         return id(self)
 
+    def _open(self) -> None:
+        raise WujiRuntimeError("FieldsBuilder finalized: no nodes or fields can be added\n  = help: use a new `ti.FieldsBuilder()`")
+
+    def _ensure(self) -> None:
+        if self.destroyed:
+            raise WujiRuntimeError("the tree of this field was destroyed", "W0113")
+
     def destroy(self) -> None:
         """Free the memory. The fields cannot be used afterwards."""
         if self.destroyed:
             raise WujiRuntimeError("SNode tree has been destroyed already")
-        self.destroyed = True
         if self.native is not None:
             self.native.destroy()
+        self.destroyed = True
 
     def memory_used(self) -> int:
         """Return the allocated bytes."""
@@ -535,6 +631,7 @@ def deactivate_all_snodes() -> None:
     """Deactivate all cells of all sparse nodes of the current world."""
     current = runtime.current()
     current.materialize()
-    for builder in list(current.builders):
-        if builder.tree is not None and not builder.tree.destroyed:
-            builder.root.deactivate_all()
+    for node in list(current.roots):
+        tree = node._owner
+        if isinstance(tree, SNodeTree) and not tree.destroyed:
+            node.deactivate_all()

@@ -197,6 +197,8 @@ def write_line(line: str) -> None:
     """Write a printed line to standard output."""
     line = format_marked(line)
     out = sys.stdout
+    if out is None:  # as for `print`
+        return
     out.write(line[:-1] if line.endswith(_NO_NEWLINE) else line + "\n")
 
 

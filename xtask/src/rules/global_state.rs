@@ -35,14 +35,16 @@ const LISTED: &[(&str, &str, &str)] = &[
     ("wuji-llvm", "TABLE", LLVM),
     ("wuji-llvm", "wuji_llvm_slots", LLVM),
     ("wuji-py", "MAIN", THREAD),
+    ("wuji-py", "PRINTING_FAILED", THREAD),
+    ("wuji-runtime", "ATTENDING", THREAD),
     ("wuji-runtime", "BEFORE", SIGNALS),
+    ("wuji-runtime", "COMPILATION", THREAD),
     ("wuji-runtime", "COMPILING", SIGNALS),
     ("wuji-runtime", "CONTEXTS", CUDA),
     ("wuji-runtime", "COUNT", COUNTER),
     ("wuji-runtime", "DRIVER", CUDA),
     ("wuji-runtime", "EXITING", SIGNALS),
     ("wuji-runtime", "FAULT", CUDA),
-    ("wuji-runtime", "FOREGROUND", SIGNALS),
     ("wuji-runtime", "FORKS", SIGNALS),
     ("wuji-runtime", "HANDLERS", SIGNALS),
     ("wuji-runtime", "INSIDE", THREAD),
@@ -50,6 +52,7 @@ const LISTED: &[(&str, &str, &str)] = &[
     ("wuji-runtime", "LISTENING", SIGNALS),
     ("wuji-runtime", "NEXT", COUNTER),
     ("wuji-runtime", "ONCE", SIGNALS),
+    ("wuji-runtime", "TICKER", SIGNALS),
 ];
 
 pub(super) fn check(sources: &Sources) -> Vec<Violation> {

@@ -474,6 +474,8 @@ struct Work {
     char *kept;
     struct Event *event;
     uint64_t put;
+    /* Where the event was recorded last when a wait for it was enqueued. */
+    struct Stream *recorded;
 };
 
 struct Graph {
@@ -594,7 +596,7 @@ static int run(const struct Work *work) {
         break;
     case WAIT:
         while (work->event->passed < work->put)
-            if (!step(work->event->stream))
+            if (!step(work->recorded))
                 return 0;
         break;
     }
@@ -688,7 +690,7 @@ CUresult cuStreamQuery(Handle handle) {
 CUresult cuStreamWaitEvent(Handle stream, struct Event *event, unsigned flags) {
     BEGIN;
     (void)flags;
-    return event ? enqueue(stream, (struct Work){.kind = WAIT, .event = event, .put = event->put}) : INVALID_VALUE;
+    return event ? enqueue(stream, (struct Work){.kind = WAIT, .event = event, .put = event->put, .recorded = event->stream}) : INVALID_VALUE;
 }
 
 CUresult cuEventCreate(struct Event **event, unsigned flags) {

@@ -11,7 +11,6 @@ use crate::ops::{ControlOp, Domain, ForKind, LoopHints, Op, OpClass, Place};
 use crate::types::Imm;
 use crate::{Error, Position, Result};
 use std::ops::Range;
-use std::sync::atomic::Ordering;
 
 /// The most scalars in all activations together.
 const MAX_STACK: usize = 1 << 26;
@@ -166,7 +165,7 @@ impl Launch<'_, '_> {
         }
         if self.outcome.steps.is_multiple_of(1024)
             && let Some(stop) = self.machine.stop
-            && stop.load(Ordering::Relaxed) != 0
+            && (stop.0)()
         {
             return Err(self.error(STOPPED, "the program was stopped", Span::UNKNOWN));
         }

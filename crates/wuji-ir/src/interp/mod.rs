@@ -46,7 +46,7 @@ use cranelift_entity::PrimaryMap;
 use error::{BAD_LAUNCH, NOT_RUNNABLE, stop};
 use prepare::Prepared;
 use sparse::{Route, TreeCells};
-use std::sync::atomic::AtomicU32;
+use std::fmt;
 use store::{FieldDomain, FieldStore};
 
 /// How a machine runs programs.
@@ -129,7 +129,17 @@ enum Memory {
     },
 }
 
-/// A module and its memory. Fields keep their contents from run to run.
+/// Whether a run is to end.
+#[derive(Copy, Clone)]
+struct StopQuestion<'m>(&'m dyn Fn() -> bool);
+
+impl fmt::Debug for StopQuestion<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("StopQuestion")
+    }
+}
+
+/// A module with the memory it runs on. Fields keep their contents from run to run.
 #[derive(Debug)]
 pub struct Machine<'m> {
     module: &'m Module,
@@ -137,8 +147,7 @@ pub struct Machine<'m> {
     pub config: Config,
     /// Whether races between writes of parallel iterations are errors.
     pub watch_races: bool,
-    /// A run ends with an error soon after this becomes nonzero.
-    stop: Option<&'m AtomicU32>,
+    stop: Option<StopQuestion<'m>>,
     memory: Memory,
     arrays: Arrays,
 }
@@ -164,9 +173,9 @@ impl<'m> Machine<'m> {
         Machine::with_memory(module, config, memory)
     }
 
-    /// Makes runs end with an error soon after a word becomes nonzero.
-    pub fn stop_by(&mut self, word: &'m AtomicU32) {
-        self.stop = Some(word);
+    /// Makes runs end with an error soon after a function returns `true`. It is called every thousand steps.
+    pub fn stop_by(&mut self, is_stopped: &'m dyn Fn() -> bool) {
+        self.stop = Some(StopQuestion(is_stopped));
     }
 
     /// For modules that access memory by byte offsets: after `lower_access`.

@@ -1,7 +1,7 @@
 //! Structured control flow becomes blocks and phis; `for_loop` has counted loops.
 
 use super::function::{FunctionGen, Hoisted, Join, JumpTarget, YieldTo};
-use crate::emit::{Ty, Val};
+use crate::emit::{Block, Ty, Val};
 use inkwell::llvm_sys::LLVMIntPredicate::*;
 use inkwell::llvm_sys::LLVMOpcode;
 use wuji_ir::Result;
@@ -169,8 +169,23 @@ impl FunctionGen<'_, '_, '_> {
         let weights = e.md_node(&[e.md_string("branch_weights"), weight(1), weight(1 << 20)]);
         e.set_md(branch, e.kinds.prof, weights);
         e.position(leave);
+        if self.unit.gpu.is_none() {
+            self.ask_runtime(next);
+        }
         self.return_zero();
         self.unit.emit.position(next);
+    }
+
+    /// Goes on unless the runtime says that the function is to be left.
+    fn ask_runtime(&mut self, next: Block) {
+        let context = self.context();
+        let poller = self.unit.poller();
+        let e = &self.unit.emit;
+        let answer = e.call(poller, &[context]);
+        let stop = e.icmp(LLVMIntNE, answer, e.const_int(e.int_ty(32), 0));
+        let leave = e.append_block(self.fun, c"stopped");
+        e.cond_br(stop, leave, next);
+        e.position(leave);
     }
 
     pub(super) fn call(&mut self, inst: Inst, callee: Func) -> Result<()> {

@@ -88,6 +88,9 @@ pub(crate) fn recursive(module: &Module) -> Vec<Func> {
         .collect()
 }
 
+/// LLVM's encoding of `memory(argmem: read, inaccessiblemem: readwrite)`.
+const READS_ARGUMENTS_CHANGES_HOST: u64 = 0b1101;
+
 /// One LLVM module under construction.
 struct Unit<'c, 'm> {
     emit: Emit<'c>,
@@ -107,6 +110,7 @@ struct Unit<'c, 'm> {
     pending: Vec<Func>,
     /// Report functions by number of arguments.
     reporters: HashMap<usize, Fun>,
+    poller: Option<Fun>,
     libm: HashMap<&'static str, Fun>,
 }
 
@@ -142,6 +146,7 @@ impl<'c, 'm> Unit<'c, 'm> {
             helpers: HashMap::new(),
             pending: Vec::new(),
             reporters: HashMap::new(),
+            poller: None,
             libm: HashMap::new(),
         }
     }
@@ -357,6 +362,35 @@ impl<'c, 'm> Unit<'c, 'm> {
         e.ret(e.void_ty(), None);
         e.position(resume);
         self.reporters.insert(count, fun);
+        fun
+    }
+
+    /// The function that asks the runtime whether to leave. It touches no memory that kernels access, so loops around it are optimized
+    /// as if it were not there.
+    fn poller(&mut self) -> Fun {
+        if let Some(fun) = self.poller {
+            return fun;
+        }
+        let e = &self.emit;
+        let ty = e.fn_ty(e.int_ty(32), &[e.ptr_ty()]);
+        let fun = e.add_function("wuji.poll", ty);
+        e.set_internal(fun);
+        e.set_call_conv(fun, LLVMCallConv::LLVMPreserveMostCallConv);
+        self.function_attributes(fun);
+        for name in ["cold", "noinline", "minsize", "optsize"] {
+            e.add_attr(fun, On::Function, name, 0);
+        }
+        e.add_attr(fun, On::Function, "memory", READS_ARGUMENTS_CHANGES_HOST);
+        let resume = e.current();
+        let entry = e.append_block(fun, c"entry");
+        e.position(entry);
+        let context = e.param(fun, 0);
+        let at = e.offset(context, e.const_i64(offset::POLL as i64));
+        let target = e.load(e.ptr_ty(), at, 8);
+        let answer = e.call_indirect(ty, target, &[context]);
+        e.ret(e.int_ty(32), Some(answer));
+        e.position(resume);
+        self.poller = Some(fun);
         fun
     }
 

@@ -98,6 +98,10 @@ impl Aligned {
 /// The reports of a launch: site and arguments.
 pub(crate) type Reports = Mutex<Vec<(u32, Vec<u64>)>>;
 
+unsafe extern "C" fn poll(_: *const LaunchContext) -> u32 {
+    1
+}
+
 unsafe extern "C" fn report(
     context: *const LaunchContext,
     site: u32,
@@ -145,6 +149,7 @@ impl Launch {
             interrupt: &self.interrupt,
             random_key: self.random_key,
             report,
+            poll,
             copies: std::ptr::null(),
             host: (&raw const self.reports).cast::<c_void>(),
         };

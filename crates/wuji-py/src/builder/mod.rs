@@ -7,12 +7,13 @@ use crate::convert::integer;
 use crate::error::OrRaise;
 use crate::layout::Tree;
 use crate::program::Program;
+use crate::waiting::detached;
 use crate::world::World;
 use frame::{Frame, Owner};
 use parts::{DomainLike, PieceLike, PlaceLike, StepLike, activation, type_list};
 use pyo3::prelude::*;
 use pyo3::types::{PyFloat, PyInt};
-use wuji::dynamic::{self, Decomposition, Kernel};
+use wuji::dynamic::{self, Decomposition, Kernel, compile_aside};
 use wuji_ir::build;
 use wuji_ir::entities::{File, Func, Local};
 use wuji_ir::module::{
@@ -707,9 +708,9 @@ impl Builder {
         let trees: Vec<wuji::Tree> = self.trees.drain(..).map(|t| t.0).collect();
         let count = slots.last().copied().unwrap_or(0);
         let loaded = m.clone();
-        let kernel = py
-            .detach(|| Kernel::load(&world.world, loaded, &trees))
-            .or_raise()?;
+        let world = world.world.clone();
+        let load = move || Kernel::load(&world, loaded, &trees);
+        let kernel = detached(py, || compile_aside(load))?.or_raise()?;
         Program::new(kernel, m, passing, count, result)
             .ok_or_else(|| self.invalid("an array has struct elements"))
     }

@@ -26,13 +26,12 @@ use crate::profile::{Kernel, Profiler};
 use crate::program::Program;
 use crate::progress::ProgressListeners;
 use crate::remarks::Remarks;
-use crate::stop::Stop;
+use crate::stop::{Stop, StopFlag};
 use crate::tier::Tier;
 use cuda::DeviceInfo;
 use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
 use wuji_compile::Options;
 use wuji_ir::layout::{TreeData, TreeMemory};
 use wuji_ir::module::Module;
@@ -134,7 +133,10 @@ pub trait Backend: fmt::Debug + Send + Sync {
         Ok(())
     }
 
-    /// The code cache, if there is one.
+    /// Ends the threads of the backend. No launch follows.
+    fn close(&self) {}
+
+    /// The cache that code comes from, if there is one.
     fn cache(&self) -> Option<&Cache> {
         None
     }
@@ -221,9 +223,9 @@ pub struct LaunchRequest<'a> {
     pub number: u64,
     /// Whether the launch must be synchronous.
     pub wait: bool,
-    /// Kernels return early when it is not zero. The device determines the reason.
-    pub interrupt: &'a AtomicU32,
-    /// The remaining memory for all sparse trees of the launch together, in bytes.
+    /// Kernels return early once it is set. The device says why.
+    pub interrupt: StopFlag<'a>,
+    /// Bytes that the sparse trees of the launch may still take, all together.
     pub memory_left: u64,
     /// Set if tasks are timed.
     pub profiler: Option<&'a Profiler>,

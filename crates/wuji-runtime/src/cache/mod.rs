@@ -20,7 +20,8 @@ use crate::log::{Level, Log};
 use crate::tier::Tier;
 use checksum::checksum;
 use std::fs;
-use std::io;
+use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
@@ -37,7 +38,9 @@ const SUFFIX: &str = "wuji";
 const UNFINISHED: &str = "new-";
 /// A temporary file older than this is abandoned.
 const ABANDONED: Duration = Duration::from_secs(3600);
-/// The size is checked after the first write, and whenever this much more has been written.
+/// How often a name for a new file is tried.
+const ATTEMPTS: usize = 16;
+/// The size is looked at after the first write, and whenever this much more has been written.
 const LOOK_AFTER: u64 = 16 << 20;
 
 /// A folder of compiled kernels.
@@ -176,8 +179,8 @@ impl Cache {
     /// Looks up the entry of a key.
     pub(crate) fn get(&self, key: &Key, tier: Tier, log: &Log) -> Option<Entry> {
         let path = self.folder.join(key.file(tier));
-        let bytes = match fs::read(&path) {
-            Ok(bytes) => bytes,
+        let (file, bytes) = match read_plain_file(&path) {
+            Ok(read) => read,
             Err(e) if e.kind() == io::ErrorKind::NotFound => return None,
             Err(e) => {
                 log.say(Level::Warn, || {
@@ -188,10 +191,8 @@ impl Cache {
         };
         match Entry::decode(&bytes, &key.0) {
             Ok(entry) => {
-                // Update the time for the LRU eviction. A failure does not matter.
-                if let Ok(file) = fs::File::open(&path) {
-                    let _ = file.set_modified(SystemTime::now());
-                }
+                // Entries that are used stay longest. It does not matter when the time cannot be set.
+                let _ = file.set_modified(SystemTime::now());
                 Some(entry)
             }
             Err(why) => {
@@ -227,11 +228,9 @@ impl Cache {
     }
 
     fn write(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
-        static COUNT: AtomicU64 = AtomicU64::new(0);
-        let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let unfinished = format!("{UNFINISHED}{}-{number}", std::process::id());
-        let unfinished = self.folder.join(unfinished);
-        let done = fs::write(&unfinished, bytes)
+        let (mut file, unfinished) = self.unfinished()?;
+        let done = file
+            .write_all(bytes)
             .and_then(|()| fs::rename(&unfinished, self.folder.join(name)));
         if done.is_err() {
             // Do not leave a partial file on a full disk.
@@ -240,7 +239,24 @@ impl Cache {
         done
     }
 
-    /// Evicts the least recently used entries if there is too much, down to nine tenths of the limit.
+    /// A new file. One of this name may be there, left by a process that had our number.
+    fn unfinished(&self) -> io::Result<(fs::File, PathBuf)> {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let mut last = None;
+        for _ in 0..ATTEMPTS {
+            let number = COUNT.fetch_add(1, Ordering::Relaxed);
+            let name = format!("{UNFINISHED}{}-{number}", std::process::id());
+            let path = self.folder.join(name);
+            match fs::File::create_new(&path) {
+                Ok(file) => return Ok((file, path)),
+                Err(e) if e.kind() == io::ErrorKind::AlreadyExists => last = Some(e),
+                Err(e) => return Err(e),
+            }
+        }
+        Err(last.unwrap_or_else(|| io::ErrorKind::AlreadyExists.into()))
+    }
+
+    /// Removes what was not used for longest when there is too much, down to nine tenths of the limit.
     fn make_room(&self, more: u64, log: &Log) {
         if self.written.fetch_add(more, Ordering::Relaxed) + more < LOOK_AFTER.min(self.limit / 8) {
             return;
@@ -309,7 +325,28 @@ struct OnDisk {
     used: SystemTime,
 }
 
-/// An error on one line, for logs.
+/// Reads an entry. A file of another kind is not touched: reading a pipe or a device may never end, or do something.
+fn read_plain_file(path: &Path) -> io::Result<(fs::File, Vec<u8>)> {
+    let plain = |data: fs::Metadata| {
+        if data.is_file() {
+            Ok(())
+        } else {
+            Err(io::Error::other("it is no regular file"))
+        }
+    };
+    plain(fs::metadata(path)?)?;
+    // It may have been exchanged meanwhile.
+    let mut file = fs::OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_NONBLOCK)
+        .open(path)?;
+    plain(file.metadata()?)?;
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes)?;
+    Ok((file, bytes))
+}
+
+/// An error in one line, for logs.
 fn short(error: &Error) -> String {
     let notes = error.notes.iter().map(|n| format!(" ({n})"));
     format!("{}{}", error.message, notes.collect::<String>())

@@ -220,3 +220,37 @@ fn abandoned_files_are_removed() {
     cache.put(&key, Tier::Best, &entry, &quiet());
     assert!(!left.exists());
 }
+
+#[test]
+fn an_entry_that_is_no_regular_file_is_not_read() {
+    let folder = Folder::new("pipe");
+    let cache = folder.open(1 << 20);
+    let (key, code) = entry(&Jit::new(&JitOptions::default()).unwrap(), 2);
+    let path = folder.0.join(key.file(Tier::Best));
+    let name = std::ffi::CString::new(path.to_str().unwrap()).unwrap();
+    // SAFETY: the name is a string that ends with a zero.
+    assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
+    // A pipe without a writer would block.
+    assert!(cache.get(&key, Tier::Best, &quiet()).is_none());
+    fs::remove_file(&path).unwrap();
+    std::os::unix::fs::symlink("/dev/zero", &path).unwrap();
+    // A device without an end.
+    assert!(cache.get(&key, Tier::Best, &quiet()).is_none());
+    cache.put(&key, Tier::Best, &code, &quiet());
+    assert_eq!(cache.get(&key, Tier::Best, &quiet()), Some(code));
+}
+
+#[test]
+fn a_file_in_the_way_of_a_new_entry_is_left_alone() {
+    let folder = Folder::new("in-the-way");
+    let cache = folder.open(1 << 20);
+    let (_, first) = cache.unfinished().unwrap();
+    let text = first.to_str().unwrap();
+    let number: u64 = text.rsplit('-').next().unwrap().parse().unwrap();
+    let next = text.replace(&format!("-{number}"), &format!("-{}", number + 1));
+    let name = std::ffi::CString::new(next).unwrap();
+    // SAFETY: the name is a string that ends with a zero.
+    unsafe { libc::mkfifo(name.as_ptr(), 0o600) };
+    let (_, second) = cache.unfinished().unwrap();
+    assert_ne!(first, second);
+}

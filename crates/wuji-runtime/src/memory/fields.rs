@@ -68,14 +68,14 @@ pub(crate) fn read_scalar(bytes: &[u8], scalar: Scalar) -> Imm {
 impl Memory {
     /// Every scalar of a field of this tree, elements in row-major order.
     pub fn read_field(&self, module: &Module, field: Field) -> Result<Vec<Imm>> {
-        let mut guard = self.lock();
+        let mut guard = self.lock()?;
         guard.fetch(span(module, field)?)?;
         read_field(module, field, guard.bytes())
     }
 
     /// Sets a whole field from its scalars.
     pub fn write_field(&self, module: &Module, field: Field, values: &[Imm]) -> Result<()> {
-        let (mut guard, span) = (self.lock(), span(module, field)?);
+        let (mut guard, span) = (self.lock()?, span(module, field)?);
         guard.fetch(span.clone())?;
         write_field(module, field, guard.bytes_mut(), values)?;
         guard.send(span)

@@ -1,8 +1,7 @@
 //! Access of the host to memory.
 
-use super::Memory;
+use super::{DeviceGuard, Memory};
 use std::ops::Range;
-use std::sync::MutexGuard;
 use wuji_ir::Result;
 
 /// The bytes of one [`Memory`], between launches.
@@ -10,14 +9,14 @@ use wuji_ir::Result;
 pub struct MemoryGuard<'a> {
     pub(super) memory: &'a Memory,
     /// Set until it is dropped.
-    pub(super) held: Option<MutexGuard<'a, u64>>,
+    pub(super) held: Option<DeviceGuard<'a>>,
 }
 
 impl Drop for MemoryGuard<'_> {
     fn drop(&mut self) {
         // The receiver of a printed line may launch kernels.
         drop(self.held.take());
-        self.memory.device_lock().print_sink.flush();
+        self.memory.device_lock().print_sink.flush_later();
     }
 }
 

@@ -16,7 +16,7 @@ pub struct HostBytes {
     allocation: Allocation,
     size: usize,
     /// Counts as long as the bytes live.
-    _usage: Option<Usage>,
+    usage: Option<Usage>,
 }
 
 #[derive(Debug)]
@@ -49,7 +49,7 @@ impl HostBytes {
         Ok(HostBytes {
             allocation,
             size: size as usize,
-            _usage: usage,
+            usage,
         })
     }
 
@@ -67,6 +67,17 @@ impl HostBytes {
             Allocation::Empty => NonNull::<Aligned>::dangling().as_ptr().cast(),
             Allocation::Heap(memory, _) => memory.as_ptr(),
             Allocation::Mapped(mapping) => mapping.base(),
+        }
+    }
+
+    /// Frees large memory before its time: the bytes read as zero, and count no longer. Their addresses stay reserved.
+    pub fn release(&self) {
+        if let Allocation::Mapped(mapping) = &self.allocation {
+            // SAFETY: the bytes are accessed by raw pointers only, which stay valid; zeros are valid bytes.
+            unsafe { mapping.discard() };
+        }
+        if let Some(usage) = &self.usage {
+            usage.end();
         }
     }
 

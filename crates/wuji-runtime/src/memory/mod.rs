@@ -22,7 +22,7 @@ pub(crate) use fields::{read_field, read_scalar, write_field};
 pub use guard::MemoryGuard;
 pub use host::HostBytes;
 pub(crate) use limit::MemoryLimit;
-pub(crate) use lock::DeviceLock;
+pub(crate) use lock::{DeviceGuard, DeviceLock};
 pub(crate) use mapping::Mapping;
 pub use storage::{DeviceMemory, HostStorage, Storage};
 pub use transfer::{Way, repeat};
@@ -124,11 +124,11 @@ impl Memory {
         self.usage.count(bytes);
     }
 
-    /// Frees the memory now, after the launches that use it. Later launches are rejected.
-    pub fn release(&self) {
-        let mut guard = self.lock();
+    /// Frees the memory now, after the launches that use it. Later launches are refused.
+    pub fn release(&self) -> Result<()> {
+        let mut guard = self.lock()?;
         if self.released.swap(true, Ordering::Relaxed) {
-            return;
+            return Ok(());
         }
         if !self.is_on_device() {
             let _ = guard.clear();
@@ -138,6 +138,7 @@ impl Memory {
         // SAFETY: the guard holds the lock, and there is no slice of its bytes.
         unsafe { self.mapping.discard() };
         self.usage.end();
+        Ok(())
     }
 
     /// Whether the memory was freed.
@@ -153,12 +154,12 @@ impl Memory {
         }
     }
 
-    /// Waits for launches to finish, and blocks new ones while the guard is held.
-    pub fn lock(&self) -> MemoryGuard<'_> {
-        MemoryGuard {
+    /// Waits for launches to finish, and blocks new ones while the guard lives.
+    pub fn lock(&self) -> Result<MemoryGuard<'_>> {
+        Ok(MemoryGuard {
             memory: self,
-            held: Some(self.device_lock().take()),
-        }
+            held: Some(self.device_lock().take()?),
+        })
     }
 
     /// Sets the names of the fields of the tree.
@@ -236,7 +237,7 @@ mod tests {
         let lock = Arc::new(DeviceLock::default());
         let memory = plain(&lock, 10_000_000).unwrap();
         assert_eq!(lock.used(), 10_000_000);
-        let mut guard = memory.lock();
+        let mut guard = memory.lock().unwrap();
         assert!(guard.bytes().iter().all(|b| *b == 0));
         guard.bytes_mut()[9_999_999] = 7;
         guard.clear().unwrap();
@@ -250,13 +251,13 @@ mod tests {
     fn released_memory_counts_no_longer() {
         let lock = Arc::new(DeviceLock::default());
         let memory = plain(&lock, 10_000).unwrap();
-        memory.lock().bytes_mut()[17] = 7;
+        memory.lock().unwrap().bytes_mut()[17] = 7;
         assert!(!memory.is_released());
-        memory.release();
-        memory.release();
+        memory.release().unwrap();
+        memory.release().unwrap();
         assert!(memory.is_released());
         assert_eq!((lock.used(), memory.used()), (0, 0));
-        assert_eq!(memory.lock().bytes()[17], 0);
+        assert_eq!(memory.lock().unwrap().bytes()[17], 0);
         drop(memory);
         assert_eq!(lock.used(), 0);
     }
@@ -274,7 +275,7 @@ mod tests {
     fn reserving_is_not_touching() {
         let lock = Arc::new(DeviceLock::default());
         let memory = plain(&lock, 1 << 40).unwrap();
-        let mut guard = memory.lock();
+        let mut guard = memory.lock().unwrap();
         guard.bytes_mut()[(1 << 40) - 1] = 1;
         assert_eq!(guard.bytes()[(1 << 40) - 1], 1);
     }

@@ -38,7 +38,7 @@ impl Memory {
         if std::ptr::eq(self, other) {
             return Ok(());
         }
-        let mut guard = self.lock();
+        let mut guard = self.lock()?;
         if let (Some(to), Some(from)) = (self.storage.device(), other.storage.device()) {
             return to.copy_in(from.address(), 0..self.size());
         }
@@ -63,7 +63,7 @@ impl Memory {
             let what = "memory is copied to that of another device, or beyond its end";
             return Err(Error::new("W0118", what));
         }
-        let _guard = self.lock();
+        let _guard = self.lock()?;
         let (start, end) = (from.address() + range.start as u64, at + range.len());
         to.copy_in(start, at..end)
     }
@@ -80,7 +80,7 @@ impl Memory {
         let Some((there, _)) = span.filter(|_| same && array.owner() == here.owner()) else {
             return Ok(false);
         };
-        let _guard = self.lock();
+        let _guard = self.lock()?;
         match way {
             Way::ToArray if !array.is_writable() => return Ok(false),
             Way::ToArray => here.copy_out(range, there as u64)?,
@@ -98,7 +98,7 @@ impl Memory {
         if bytes == 0 || pattern.is_empty() {
             return Ok(());
         }
-        let mut guard = self.lock();
+        let mut guard = self.lock()?;
         let host = &mut guard.bytes_mut()[range.start..range.start + bytes];
         self.storage.fill(host, range.start, pattern)
     }

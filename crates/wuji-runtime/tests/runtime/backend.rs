@@ -175,11 +175,11 @@ fn an_external_backend_manages_memory() {
     assert_eq!((get(&counts.bytes), device.memory_used()), (100, 100));
     memory.fill(10..20, &[1, 2]).unwrap();
     assert_eq!(get(&counts.fills), 1);
-    assert_eq!(memory.lock().bytes()[9..13], [0, 1, 2, 1]);
-    memory.lock().clear().unwrap();
+    assert_eq!(memory.lock().unwrap().bytes()[9..13], [0, 1, 2, 1]);
+    memory.lock().unwrap().clear().unwrap();
     assert_eq!(get(&counts.clears), 1);
-    assert!(memory.lock().bytes().iter().all(|byte| *byte == 0));
-    memory.release();
+    assert!(memory.lock().unwrap().bytes().iter().all(|byte| *byte == 0));
+    memory.release().unwrap();
     assert_eq!((get(&counts.releases), device.memory_used()), (1, 0));
 }
 

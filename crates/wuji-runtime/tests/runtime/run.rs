@@ -501,7 +501,7 @@ fn bandwidth() {
         let program = device.load(module(&text), &Options::default()).unwrap();
         let memory: Vec<_> = (0..2).map(|_| device.reserve(4 * N).unwrap()).collect();
         for m in &memory {
-            m.lock().bytes_mut().fill(1);
+            m.lock().unwrap().bytes_mut().fill(1);
         }
         let trees: Vec<_> = memory.iter().collect();
         let bindings = wuji_runtime::Bindings {

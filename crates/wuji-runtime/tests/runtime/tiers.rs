@@ -69,7 +69,7 @@ fn run(device: &Device, program: &Program, memory: &Memory) -> wuji_ir::Result<(
 
 fn memory(device: &Device, start: impl Fn(usize) -> f32) -> Memory {
     let memory = device.reserve(4 * N as u64).unwrap();
-    let mut guard = memory.lock();
+    let mut guard = memory.lock().unwrap();
     for (k, bytes) in guard.bytes_mut().chunks_exact_mut(4).take(N).enumerate() {
         bytes.copy_from_slice(&start(k).to_le_bytes());
     }
@@ -78,7 +78,7 @@ fn memory(device: &Device, start: impl Fn(usize) -> f32) -> Memory {
 }
 
 fn bits(memory: &Memory) -> Vec<u32> {
-    let guard = memory.lock();
+    let guard = memory.lock().unwrap();
     let words = guard.bytes().chunks_exact(4).take(N);
     words
         .map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]]))
@@ -148,7 +148,7 @@ fn a_long_launch_switches_to_better_code() {
     // The launch takes hundreds of milliseconds: long enough to become hot, and to be recompiled.
     assert_eq!(program.tier(), Some(Tier::Best));
     let expected = |k: i32| (0..100_000).fold(k, |a: i32, i| a.wrapping_mul(a) ^ i);
-    let guard = x.lock();
+    let guard = x.lock().unwrap();
     for k in [0, 1, 1000, 2047] {
         let b = &guard.bytes()[4 * k..][..4];
         assert_eq!(

@@ -2,20 +2,44 @@
 
 use crate::world::World;
 use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use wuji_ir::Result;
-use wuji_runtime::Memory;
 use wuji_runtime::array::{ArrayArg, Owner};
 use wuji_runtime::memory::Way;
+use wuji_runtime::{HostBytes, Memory};
 
 /// Zeroed bytes where the kernels of a world find them: on a GPU, if it is one.
 pub struct Array {
     world: World,
+    held: Arc<ArrayMemory>,
+}
+
+/// Memory of an array that is freed with its world.
+pub(crate) trait FreedWithWorld: Send + Sync {
+    /// Frees it, unless others use it: then it is freed with the last handle.
+    fn release(&self) -> Result<()>;
+}
+
+#[derive(Debug)]
+struct ArrayMemory {
     memory: Memory,
+    /// Others have its address.
+    exported: AtomicBool,
+}
+
+impl FreedWithWorld for ArrayMemory {
+    fn release(&self) -> Result<()> {
+        if self.exported.load(Ordering::SeqCst) {
+            return Ok(());
+        }
+        self.memory.release()
+    }
 }
 
 impl fmt::Debug for Array {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Array({} bytes)", self.memory.size())
+        write!(f, "Array({} bytes)", self.held.memory.size())
     }
 }
 
@@ -23,8 +47,14 @@ impl Array {
     /// So many bytes.
     pub fn new(world: &World, bytes: u64) -> Result<Array> {
         world.ensure_open()?;
-        Ok(Array {
+        let held = Arc::new(ArrayMemory {
             memory: world.device().reserve(bytes)?,
+            exported: AtomicBool::new(false),
+        });
+        let entered: Arc<dyn FreedWithWorld> = held.clone();
+        world.enter_array(&entered);
+        Ok(Array {
+            held,
             world: world.clone(),
         })
     }
@@ -34,16 +64,28 @@ impl Array {
         &self.world
     }
 
+    /// An error when its world was closed.
+    pub fn ensure_open(&self) -> Result<()> {
+        self.world.ensure_open()
+    }
+
+    /// Where kernels find it, for others that may use it as long as the array lives. It is not freed with its world then.
+    pub fn export(&self) -> (Owner, *mut u8) {
+        self.held.exported.store(true, Ordering::SeqCst);
+        self.place()
+    }
+
     /// Where kernels find it.
     pub fn place(&self) -> (Owner, *mut u8) {
-        self.memory.place()
+        self.held.memory.place()
     }
 
     /// Bytes from an offset on, once everything is done that was launched before. They have to be inside.
     pub fn read(&self, at: usize, into: &mut [u8]) -> Result<()> {
+        self.ensure_open()?;
         self.world.not_recording()?;
         let range = at..at + into.len();
-        let mut guard = self.memory.lock();
+        let mut guard = self.held.memory.lock()?;
         guard.fetch(range.clone())?;
         into.copy_from_slice(&guard.bytes()[range]);
         Ok(())
@@ -51,29 +93,100 @@ impl Array {
 
     /// Puts bytes at an offset; they have to be inside.
     pub fn write(&self, at: usize, from: &[u8]) -> Result<()> {
+        self.ensure_open()?;
         self.world.not_recording()?;
         let range = at..at + from.len();
-        let mut guard = self.memory.lock();
+        let mut guard = self.held.memory.lock()?;
         guard.bytes_mut()[range.clone()].copy_from_slice(from);
         guard.send(range)
     }
 
     /// Everything becomes this, again and again.
     pub fn fill(&self, pattern: &[u8]) -> Result<()> {
+        self.ensure_open()?;
         self.world.not_recording()?;
-        self.memory.fill(0..self.memory.size(), pattern)
+        self.held.memory.fill(0..self.held.memory.size(), pattern)
     }
 
     /// Copies all bytes to an array without gaps on the same GPU, or from it. Gives whether that is done: it may be elsewhere, or have another
     /// number of bytes.
     pub fn exchange(&self, array: &ArrayArg<'_>, way: Way) -> Result<bool> {
+        self.ensure_open()?;
         self.world.not_recording()?;
-        self.memory.exchange(0..self.memory.size(), array, way)
+        self.held
+            .memory
+            .exchange(0..self.held.memory.size(), array, way)
     }
 
     /// Takes all bytes from another array of the same world and size.
     pub fn copy_from(&self, other: &Array) -> Result<()> {
+        self.ensure_open()?;
         self.world.not_recording()?;
-        self.memory.copy_from(&other.memory)
+        self.held.memory.copy_from(&other.held.memory)
+    }
+}
+
+/// Zeroed bytes of the host, which kernels access as an array of the host. They need no lock.
+#[derive(Debug)]
+pub struct HostArray {
+    /// `None`: they belong to no world.
+    world: Option<World>,
+    held: Arc<HeldBytes>,
+}
+
+#[derive(Debug)]
+struct HeldBytes {
+    bytes: HostBytes,
+    exported: AtomicBool,
+}
+
+impl FreedWithWorld for HeldBytes {
+    fn release(&self) -> Result<()> {
+        if !self.exported.load(Ordering::SeqCst) {
+            self.bytes.release();
+        }
+        Ok(())
+    }
+}
+
+impl HostArray {
+    /// So many bytes. They count for the world, and are freed with it.
+    pub fn new(world: Option<&World>, bytes: u64) -> Result<HostArray> {
+        let bytes = match world {
+            Some(world) => {
+                world.ensure_open()?;
+                world.device().host_bytes(bytes)?
+            }
+            None => HostBytes::uncounted(bytes)?,
+        };
+        let held = Arc::new(HeldBytes {
+            bytes,
+            exported: AtomicBool::new(false),
+        });
+        if let Some(world) = world {
+            let entered: Arc<dyn FreedWithWorld> = held.clone();
+            world.enter_array(&entered);
+        }
+        Ok(HostArray {
+            world: world.cloned(),
+            held,
+        })
+    }
+
+    pub fn base(&self) -> *mut u8 {
+        self.held.bytes.base()
+    }
+
+    /// Others may use the bytes as long as the array lives. They are not freed with their world then.
+    pub fn export(&self) {
+        self.held.exported.store(true, Ordering::SeqCst);
+    }
+
+    /// An error when its world was closed.
+    pub fn ensure_open(&self) -> Result<()> {
+        match &self.world {
+            Some(world) => world.ensure_open(),
+            None => Ok(()),
+        }
     }
 }

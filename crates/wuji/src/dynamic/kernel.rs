@@ -114,11 +114,16 @@ impl Kernel {
         };
         let program = self.compiled.program();
         let outcome = self.world.device().run(program, &bindings)?;
-        if let Some(collected) = &outcome.collected {
-            self.world.device().print(collected);
+        let printed = match &outcome.collected {
+            Some(collected) => self.world.device().print(collected),
+            None => Ok(()),
+        };
+        let told = self.compiled.error_of(&bodies, arrays, &outcome);
+        if told.is_none() {
+            printed?;
         }
         Ok(Launched {
-            told: self.compiled.error_of(&bodies, arrays, &outcome),
+            told,
             result: outcome.result,
         })
     }

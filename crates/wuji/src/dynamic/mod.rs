@@ -35,14 +35,16 @@ mod layout;
 mod tests;
 
 pub use crate::lang::decompositions::Decomposition;
-pub use array::Array;
+pub(crate) use array::FreedWithWorld;
+pub use array::{Array, HostArray};
 pub use field::{Field, Slots};
 pub use kernel::{Kernel, Launched};
 pub use layout::Layout;
-pub use wuji_runtime::HostBytes;
 pub use wuji_runtime::array::{ArrayArg, Owner, unaliased};
 pub use wuji_runtime::before_exit;
 pub use wuji_runtime::memory::Way;
+pub use wuji_runtime::pool::forks;
+pub use wuji_runtime::{attending, compile_aside};
 
 use crate::lang::decompositions;
 use crate::lang::lower::lower_function;
@@ -79,6 +81,16 @@ pub fn decomposition(
     let (filled, func) = lower_function(&recording, std::mem::take(module))?;
     *module = filled;
     Ok(Some(func))
+}
+
+/// Closes a world, unless this thread gives up waiting for a launch that is under way. Then it can be called again.
+pub fn close(world: &crate::World) -> Result<()> {
+    world.try_close()
+}
+
+/// Frees the memory of a tree, unless this thread gives up waiting for a launch that is under way.
+pub fn destroy(tree: &Tree) -> Result<()> {
+    tree.inner.destroy()
 }
 
 /// What runs the kernels of a world.

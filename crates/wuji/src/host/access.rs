@@ -132,7 +132,7 @@ impl<'a> HostAccess<'a> {
         };
         let offset = address.offset(at.iter().copied());
         let range = offset + part.start..offset + part.end;
-        let mut guard = self.body.memory.lock();
+        let mut guard = self.body.memory.lock()?;
         guard.fetch(range.clone())?;
         Ok(Some(read(&guard.bytes()[range])))
     }
@@ -150,7 +150,7 @@ impl<'a> HostAccess<'a> {
         };
         let offset = address.offset(at.iter().copied());
         let range = offset + part.start..offset + part.end;
-        let mut guard = self.body.memory.lock();
+        let mut guard = self.body.memory.lock()?;
         write(&mut guard.bytes_mut()[range.clone()]);
         guard.send(range).map(|()| true)
     }

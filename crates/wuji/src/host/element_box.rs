@@ -115,7 +115,7 @@ impl<'a> ElementBox<'a> {
             visit(&bytes[..self.bytes() as usize], size);
             return Ok(());
         };
-        let mut guard = self.memory().lock();
+        let mut guard = self.memory().lock()?;
         guard.fetch(self.span(address))?;
         let bytes = guard.bytes();
         address.runs(&self.window, |run| {
@@ -138,7 +138,7 @@ impl<'a> ElementBox<'a> {
             let corners = self.corners();
             return (self.access.serve(Service::WriteBox, &corners, &[array])).map(|_| ());
         };
-        let mut guard = self.memory().lock();
+        let mut guard = self.memory().lock()?;
         let span = self.span(address);
         // Bytes between the elements keep their values.
         if !self.is_gapless(address) {
@@ -165,7 +165,7 @@ impl<'a> ElementBox<'a> {
                 return Ok(false);
             }
         }
-        let mut guard = memory.lock();
+        let mut guard = memory.lock()?;
         // Bytes between the elements keep their values.
         guard.fetch(span.clone())?;
         let bytes = guard.bytes_mut();

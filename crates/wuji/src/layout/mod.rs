@@ -181,9 +181,10 @@ impl TreeInner {
         }
     }
 
-    pub(crate) fn destroy(&self) {
-        if let Some(body) = self.body.get() {
-            body.memory.release();
+    pub(crate) fn destroy(&self) -> Result<()> {
+        match self.body.get() {
+            Some(body) => body.memory.release(),
+            None => Ok(()),
         }
     }
 
@@ -209,7 +210,7 @@ impl Tree {
     /// Makes every element of every field zero. In a sparse tree nothing is active after that, and its
     /// memory is free for others.
     pub fn clear(&self) -> Result<()> {
-        self.inner.body()?.memory.lock().clear()
+        self.inner.body()?.memory.lock()?.clear()
     }
 
     /// Gives the memory back now, and not with the last handle to a field of the tree. Whatever uses one of them after
@@ -227,7 +228,8 @@ impl Tree {
     /// # }
     /// ```
     pub fn destroy(&self) {
-        self.inner.destroy();
+        // It fails in a forked process, and where a frontend lets a thread give up waiting.
+        let _ = self.inner.destroy();
     }
 }
 

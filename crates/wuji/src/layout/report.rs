@@ -175,7 +175,7 @@ fn allocations(body: &TreeBody, node: Node) -> Result<(u64, u64, u64)> {
     let Some(arena) = &memory.arena else {
         return Ok((0, 0, 0));
     };
-    let mut guard = body.memory.lock();
+    let mut guard = body.memory.lock()?;
     let mut bring = |at: u64, bytes: u64| guard.fetch(at as usize..(at + bytes) as usize);
     bring(memory.header, header::SIZE)?;
     bring(arena.shards, shard::COUNT * shard::SIZE)?;

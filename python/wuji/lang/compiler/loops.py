@@ -151,7 +151,6 @@ class Loops:
 
     def _native_domain(self, domain: Any) -> Any:
         if isinstance(domain, Field):
-            self.cx.keep_alive.append(domain)
             return leaf_number(self.cx, domain._first)
         if isinstance(domain, SNode):
             return cell_number(self.cx, domain)

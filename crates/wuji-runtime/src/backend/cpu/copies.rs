@@ -11,6 +11,7 @@ use crate::backend::tasks::{read_temp, write_temp};
 use crate::flush::Flush;
 use crate::memory::Memory;
 use crate::program::tree_memory;
+use crate::stop::is_reason;
 use smallvec::SmallVec;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use wuji_compile::analysis::merging::{BYTES_PER_UPDATE, merged_bytes};
@@ -268,7 +269,7 @@ impl CopyLaunch<'_> {
         self.pool.run(workers as i64, 1, &|from, to| {
             for worker in from as usize..to as usize {
                 let (mut begin, end) = (begin_of(worker), begin_of(worker + 1));
-                let stopped = || stop.is_some_and(|s| s.load(Ordering::Relaxed) != 0);
+                let stopped = || stop.is_some_and(is_reason);
                 while begin < end && !stopped() {
                     let next = (begin + grain).min(end);
                     work(contexts.of(worker), begin as i64, next as i64);

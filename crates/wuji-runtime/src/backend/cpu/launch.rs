@@ -10,11 +10,11 @@ use crate::backend::tasks::{ChunkPlan, TaskPlan, Word, read_temp, units};
 use crate::flush::Flush;
 use crate::launch::Outcome;
 use crate::memory::Memory;
-use crate::report::{TaskHost, report};
+use crate::report::{TaskHost, poll, report};
 use crate::sparse::ListPlan;
+use crate::stop::StopFlag;
 use smallvec::SmallVec;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 use wuji_compile::nodes::UPKEEP;
 use wuji_ir::Result;
@@ -96,19 +96,21 @@ impl NativeLaunch<'_> {
                 module: program.module(),
                 collector: &self.native.collector,
                 task: task.ordinal,
+                stop: interrupt.stop(),
             };
             let context = LaunchContext {
                 params: bindings.params.as_ptr(),
                 trees: trees.as_ptr(),
                 arrays: arrays.as_ptr(),
                 temps: temps.as_mut_ptr().cast(),
-                interrupt,
+                interrupt: interrupt.word(),
                 random_key: task_key(
                     self.request.seed,
                     self.request.number,
                     u64::from(task.ordinal),
                 ),
                 report,
+                poll,
                 host: host.pointer(),
                 // Worker 0 uses the trees.
                 copies: trees.as_ptr(),
@@ -141,7 +143,7 @@ impl NativeLaunch<'_> {
     }
 
     fn is_interrupted(&self) -> bool {
-        self.request.interrupt.load(Ordering::Relaxed) != 0
+        self.request.interrupt.stop().reason().is_some()
     }
 
     /// The number of units of a task.
@@ -192,12 +194,12 @@ impl NativeLaunch<'_> {
                     usize::MAX,
                     units as i64,
                     grain as i64,
-                    code.interrupt,
+                    code.interrupt.map(StopFlag::word),
                     &|_, begin, end| run(begin, end),
                 );
             }
             let chunks = units.div_ceil(grain) as i64;
-            let stop = code.interrupt;
+            let stop = code.interrupt.map(StopFlag::word);
             return self
                 .pool
                 .run_on(usize::MAX, chunks, 1, stop, &|_, from, to| {
@@ -213,7 +215,7 @@ impl NativeLaunch<'_> {
             flush: self.native.flush,
             pool: self.pool,
             threads: self.threads,
-            stop: code.interrupt,
+            stop: code.interrupt.map(StopFlag::word),
             trees: self.request.bindings.trees,
             context,
         };
@@ -233,9 +235,9 @@ struct TaskCode<'a> {
     background: &'a Background,
     /// Its index in the code.
     number: usize,
-    /// The flag that ends the task between two chunks; `None` for tasks that must not be interrupted.
-    interrupt: Option<&'a AtomicU32>,
-    /// The start of the launch, if the kernel may become hot.
+    /// What ends it between two chunks; `None`: nothing does.
+    interrupt: Option<StopFlag<'a>>,
+    /// When the launch began, if the kernel may become hot.
     started: Option<Instant>,
     flush: Flush,
 }
@@ -244,7 +246,7 @@ impl TaskCode<'_> {
     fn run(&self, context: &LaunchContext, begin: i64, end: i64) {
         // Code of short loops does not poll the flag.
         if let Some(interrupt) = self.interrupt
-            && interrupt.load(Ordering::Relaxed) != 0
+            && interrupt.is_set()
         {
             return;
         }

@@ -2,6 +2,7 @@
 
 use super::program::NativeProgram;
 use super::tiered::{Origin, TieredCode};
+use crate::attend;
 use crate::backend::{BackendEnv, Loaded};
 use crate::cache::{Cache, CacheSlot, Entry};
 use crate::flush::Flush;
@@ -145,11 +146,15 @@ impl Loader {
             wuji_compile::compile_with_progress(module, &options, quickly, &mut |pass| {
                 reporter.pass(pass);
             })?;
+        attend::check()?;
+        let given_up = attend::given_up_flag();
+        let stopped = || given_up.is_set();
+        let effort = tier.first_effort();
         let object = if quickly {
             let code = wuji_compile::first_code(&lowered);
-            self.jit.build_with(&code, tier.first_effort())?
+            self.jit.build_unless(&code, effort, &stopped)?
         } else {
-            self.jit.build_with(&lowered, tier.first_effort())?
+            self.jit.build_unless(&lowered, effort, &stopped)?
         };
         reporter.machine_code();
         let kernel = self.jit.load(&object)?;

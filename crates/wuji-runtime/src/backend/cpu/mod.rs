@@ -126,6 +126,11 @@ impl Backend for CpuBackend {
         outcome
     }
 
+    fn close(&self) {
+        self.background.close();
+        self.pool.close();
+    }
+
     fn cache(&self) -> Option<&Cache> {
         self.loader.cache.as_deref()
     }

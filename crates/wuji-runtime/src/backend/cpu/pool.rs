@@ -6,11 +6,13 @@
 //! for the workers that joined. It does not wait for workers that were asleep, so a short launch costs no more than
 //! waking them. Idle workers spin for some microseconds before they sleep.
 
+use crate::attend::park_until;
+use crate::stop::is_reason;
 use std::any::Any;
 use std::cell::{Cell, UnsafeCell};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, Once, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, Once, OnceLock, PoisonError};
 use std::thread::{JoinHandle, Thread};
 use std::time::{Duration, Instant};
 use wuji_ir::{Error, Result};
@@ -38,7 +40,9 @@ const STACK_BYTES: usize = 8 << 20;
 #[derive(Debug)]
 pub struct Pool {
     shared: Arc<Shared>,
-    workers: Vec<JoinHandle<()>>,
+    /// How many there are besides the caller, until the pool is closed.
+    count: usize,
+    workers: Mutex<Vec<JoinHandle<()>>>,
     /// Held during a launch: one at a time.
     turn: Mutex<()>,
     /// The number of forks when the threads were started.
@@ -171,7 +175,7 @@ impl Pool {
         } else {
             SPIN
         };
-        let mut pool = Pool {
+        let pool = Pool {
             shared: Arc::new(Shared {
                 gate: OwnCacheLine::default(),
                 next: (0..threads.clamp(1, MOST_SHARES))
@@ -183,7 +187,8 @@ impl Pool {
                 workers: OnceLock::new(),
                 spin,
             }),
-            workers: Vec::with_capacity(workers),
+            count: workers,
+            workers: Mutex::default(),
             turn: Mutex::new(()),
             forks: forks(),
         };
@@ -199,16 +204,43 @@ impl Pool {
                         .note(e.to_string())
                         .help("ask for fewer threads")
                 })?;
-            pool.workers.push(worker);
+            pool.handles().push(worker);
         }
-        let handles = pool.workers.iter().map(|w| w.thread().clone()).collect();
+        let handles = pool.handles().iter().map(|w| w.thread().clone()).collect();
         // Set once, here.
         let _ = pool.shared.workers.set(handles);
         Ok(pool)
     }
 
     pub fn threads(&self) -> usize {
-        self.workers.len() + 1
+        self.count + 1
+    }
+
+    fn handles(&self) -> MutexGuard<'_, Vec<JoinHandle<()>>> {
+        self.workers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends the worker threads, after a launch that is under way. Later launches run on their callers.
+    pub fn close(&self) {
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        self.end_workers();
+    }
+
+    fn end_workers(&self) {
+        let workers = std::mem::take(&mut *self.handles());
+        if self.forks != forks() {
+            // The threads are in the parent process.
+            std::mem::forget(workers);
+            return;
+        }
+        self.shared.stop.store(true, Ordering::Release);
+        for worker in &workers {
+            worker.thread().unpark();
+        }
+        for worker in workers {
+            // A worker catches the panics of its work.
+            let _ = worker.join();
+        }
     }
 
     /// Calls `work(begin, end)` on chunks of `0..total` with about `grain` units each, on all threads, and returns when
@@ -236,7 +268,8 @@ impl Pool {
         let (total, threads) = (total as u64, self.threads() as u64);
         let grain = (grain.max(1) as u64).min(total.div_ceil(threads));
         let chunks = total.div_ceil(grain);
-        if self.workers.is_empty() || chunks == 1 || most < 2 || INSIDE.get() {
+        let closed = self.shared.stop.load(Ordering::Acquire);
+        if self.count == 0 || closed || chunks == 1 || most < 2 || INSIDE.get() {
             run_alone(total, grain, stop, work);
             return Ok(());
         }
@@ -249,7 +282,7 @@ impl Pool {
             .help("make a new world after the fork, or start a new process instead"));
         }
         let turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        let helpers = (self.workers.len() as u64).min(chunks - 1) as usize;
+        let helpers = (self.count as u64).min(chunks - 1) as usize;
         let helpers = helpers.min(most - 1);
         let cut = Cut {
             total,
@@ -268,20 +301,7 @@ impl Pool {
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        let workers = std::mem::take(&mut self.workers);
-        if self.forks != forks() {
-            // The threads are in the parent process.
-            std::mem::forget(workers);
-            return;
-        }
-        self.shared.stop.store(true, Ordering::Release);
-        for worker in &workers {
-            worker.thread().unpark();
-        }
-        for worker in workers {
-            // A worker catches the panics of its work.
-            let _ = worker.join();
-        }
+        self.end_workers();
     }
 }
 
@@ -302,7 +322,7 @@ impl Drop for Inside {
 
 /// Whether the launch is to end early.
 fn is_stopped(stop: Option<&AtomicU32>) -> bool {
-    stop.is_some_and(|stop| stop.load(Ordering::Relaxed) != 0)
+    stop.is_some_and(is_reason)
 }
 
 fn run_alone(total: u64, grain: u64, stop: Option<&AtomicU32>, work: Work<'_>) {
@@ -405,9 +425,7 @@ impl Shared {
             }
             gate = Gate(self.gate.0.load(Ordering::Acquire));
         }
-        while Gate(self.gate.0.load(Ordering::Acquire)).inside() > 0 {
-            std::thread::park();
-        }
+        park_until(|| Gate(self.gate.0.load(Ordering::Acquire)).inside() == 0);
     }
 
     /// The main loop of a worker.
@@ -514,8 +532,8 @@ impl SpinWait {
 
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
-/// How often this process was forked since the first pool.
-pub(crate) fn forks() -> u32 {
+/// How often this process has been forked off another, since the first pool.
+pub fn forks() -> u32 {
     static ONCE: Once = Once::new();
     extern "C" fn forked() {
         FORKS.fetch_add(1, Ordering::Relaxed);

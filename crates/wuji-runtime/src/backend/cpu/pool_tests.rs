@@ -278,3 +278,17 @@ fn a_stopped_launch_skips_what_is_left() {
         assert!(ran.into_inner() <= threads as u64);
     }
 }
+
+#[test]
+fn a_closed_pool_has_no_threads_and_still_runs() {
+    let pool = Pool::new(4).unwrap();
+    pool.close();
+    pool.close();
+    assert!(pool.handles().is_empty());
+    let sum = AtomicI64::new(0);
+    let add = |begin: i64, end: i64| {
+        sum.fetch_add((begin..end).sum::<i64>(), Ordering::Relaxed);
+    };
+    pool.run(1000, 10, &add).unwrap();
+    assert_eq!(sum.into_inner(), 499_500);
+}

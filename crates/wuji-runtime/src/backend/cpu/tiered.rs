@@ -7,6 +7,7 @@
 
 use super::load::note_better;
 use super::pool::forks;
+use crate::attend;
 use crate::backend::BackendEnv;
 use crate::cache::CacheSlot;
 use crate::log::Log;
@@ -372,14 +373,24 @@ impl Background {
                     .changed
                     .wait_timeout(progress, Duration::from_millis(100));
                 progress = waited.unwrap_or_else(PoisonError::into_inner).0;
+                drop(progress);
+                attend::check()?;
+                progress = code.progress();
             }
         }
     }
 }
 
+impl Background {
+    /// No better code is made from now on.
+    pub(crate) fn close(&self) {
+        self.shared.closed.store(true, Ordering::Relaxed);
+    }
+}
+
 impl Drop for Background {
     fn drop(&mut self) {
-        self.shared.closed.store(true, Ordering::Relaxed);
+        self.close();
     }
 }
 
@@ -389,7 +400,7 @@ impl Shared {
     }
 
     fn serve(&self) {
-        COMPILING.fetch_add(1, Ordering::SeqCst);
+        let _compiling = Compiling::begin();
         while let Some(code) = self.next() {
             if let Some(origin) = code.begin() {
                 let made = catch_unwind(AssertUnwindSafe(|| self.compile(&code, &origin)));
@@ -397,7 +408,6 @@ impl Shared {
                 code.end(made.unwrap_or_else(|_| panicked()));
             }
         }
-        COMPILING.fetch_sub(1, Ordering::SeqCst);
     }
 
     /// The next kernel that still exists; with none left, the thread ends.
@@ -418,7 +428,7 @@ impl Shared {
     }
 
     fn is_stopped(&self) -> bool {
-        self.closed.load(Ordering::Relaxed) || EXITING.load(Ordering::SeqCst)
+        self.closed.load(Ordering::Relaxed) || is_exiting()
     }
 
     fn compile(&self, code: &TieredCode, origin: &Origin) -> Result<CompiledKernel> {
@@ -449,7 +459,30 @@ impl Shared {
     }
 }
 
-/// Threads in this process that compile the best tier.
+/// A thread that compiles, which the exit of the process waits for.
+#[derive(Debug)]
+pub(crate) struct Compiling(());
+
+impl Compiling {
+    pub(crate) fn begin() -> Compiling {
+        wait_at_exit();
+        COMPILING.fetch_add(1, Ordering::SeqCst);
+        Compiling(())
+    }
+}
+
+impl Drop for Compiling {
+    fn drop(&mut self) {
+        COMPILING.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// Whether the process is about to exit: compilations are given up.
+pub(crate) fn is_exiting() -> bool {
+    EXITING.load(Ordering::SeqCst)
+}
+
+/// Threads in this process that compile beside another one.
 static COMPILING: AtomicUsize = AtomicUsize::new(0);
 static EXITING: AtomicBool = AtomicBool::new(false);
 
@@ -458,8 +491,8 @@ const MOST_HANDLERS: usize = 256;
 static HANDLERS: AtomicUsize = AtomicUsize::new(0);
 static FORKS: AtomicUsize = AtomicUsize::new(0);
 
-/// Waits until no background compilation is running: each stops after its current step, and no new one starts. For
-/// programs that are about to exit.
+/// Waits until no thread of this process compiles beside another one: those that do stop after the step they are at. No better code is
+/// made from then on. For programs that know that they are about to exit.
 pub fn before_exit() {
     EXITING.store(true, Ordering::SeqCst);
     // Threads do not exist in a forked process.

@@ -6,6 +6,7 @@ use super::memory::DeviceBuffer;
 use super::pending::{LaunchInfo, PendingLaunch, PendingLaunches, ReportSlot, Reported};
 use super::staging::Staging;
 use super::stream::{CudaEvent, CudaStream};
+use crate::attend;
 use crate::print_sink::PrintSink;
 use crate::report::Collected;
 use crate::stop::{Reason, Stop, stopped};
@@ -157,7 +158,14 @@ impl CudaEngine {
         let begun = Instant::now();
         let _watched = self.stop.watch();
         let mut stopping = false;
+        let mut attended = begun;
         while !self.stream.query()? {
+            if !stopping && attended.elapsed() > attend::PERIOD {
+                attended = Instant::now();
+                if !attend::attend() {
+                    self.stop.now(Reason::Given);
+                }
+            }
             if !stopping && let Some(error) = self.to_be_stopped(begun.elapsed() > BUSY_POLL)? {
                 stopping = true;
                 self.pending.stopped(error);

@@ -3,6 +3,7 @@
 use super::engine::CudaEngine;
 use super::launch::unsupported;
 use super::program::{CudaProgram, Image};
+use crate::attend;
 use crate::backend::tasks::LaunchPlan;
 use crate::backend::{BackendEnv, Loaded};
 use crate::cache::{Cache, CacheSlot, Entry};
@@ -121,6 +122,7 @@ impl CudaLoader {
         let lowered = wuji_compile::compile_with_progress(module, options, false, &mut |pass| {
             reporter.pass(pass)
         })?;
+        attend::check()?;
         let ptx = wuji_llvm::cuda::ptx(&lowered, sm)?;
         let linking = self.env.profiler.now();
         let image = Image::new(lowered.module(), &ptx);

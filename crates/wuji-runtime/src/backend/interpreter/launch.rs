@@ -26,8 +26,9 @@ pub(super) fn run(request: &LaunchRequest<'_>, check_reads: bool) -> Result<Outc
         check_reads,
         ..Config::default()
     };
+    let stop = || request.interrupt.is_set();
     let mut machine = Machine::new(module, config)?;
-    machine.stop_by(request.interrupt);
+    machine.stop_by(&stop);
     for tree in sparse_trees(module) {
         if let Some(state) = stored(request, tree)?.take() {
             machine.put_tree(tree, state)?;
