@@ -156,3 +156,24 @@ def test_video_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys:
     assert main(["gif", "-i", "none.mp4"]) == 1
     assert main(["video_crop", "-i", "video.mp4", "--x1", "1", "--x2", "0.5", "--y1", "0", "--y2", "1"]) == 1
     capsys.readouterr()
+
+
+@pytest.mark.parametrize("buffered", [True, False])
+def test_a_closed_pipe_ends_the_command_quietly(tmp_path: Path, buffered: bool) -> None:
+    program = tmp_path / "lines.py"
+    program.write_text("for i in range(100000):\n    print('line', i)\n")
+    for words in (["example"], ["run", str(program)]):
+        read, write = os.pipe()
+        os.close(read)
+        try:
+            done = subprocess.run(
+                [sys.executable, "-m", "wuji", *words],
+                stdout=write,
+                stderr=subprocess.PIPE,
+                text=True,
+                timeout=120,
+                env={**os.environ, "PYTHONUNBUFFERED": "" if buffered else "1"},
+            )
+        finally:
+            os.close(write)
+        assert (done.returncode, done.stderr) == (141, ""), words

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 
@@ -45,8 +46,24 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+# The status of a process that SIGPIPE ended, as of other commands in front of `| head`.
+_CLOSED_PIPE = 128 + 13
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status: 0 success, 1 failure, 2 usage error."""
+    try:
+        status = _run(arguments)
+        sys.stdout.flush()
+        return status
+    except BrokenPipeError:
+        # Nobody reads the output any more. Python flushes it once more at exit.
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        return _CLOSED_PIPE
+
+
+def _run(arguments: Sequence[str] | None) -> int:
     argv = list(sys.argv[1:] if arguments is None else arguments)
     if argv and argv[0] in _TAICHI_ONLY:
         print(f"wuji: `{argv[0]}` {_TAICHI_ONLY[argv[0]]}", file=sys.stderr)
@@ -66,6 +83,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     try:
         return int(args.handler(args) or 0)
+    except BrokenPipeError:
+        raise
     except (OSError, ValueError, RuntimeError) as error:
         if getattr(args, "catch_errors", True):
             print(f"wuji: {error}", file=sys.stderr)

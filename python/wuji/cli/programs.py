@@ -56,6 +56,8 @@ def _execute(file: str, arguments: list[str], post_mortem: bool = False) -> int:
             code = compile(source.read(), file, "exec")
         exec(code, main.__dict__)
     except (Exception, KeyboardInterrupt) as error:
+        if isinstance(error, BrokenPipeError) and _output_is_closed():
+            raise  # as of every command in front of `| head`
         trace = _users(error, error.__traceback__)
         sys.excepthook(type(error), error.with_traceback(trace), trace)
         if post_mortem and trace is not None:
@@ -64,6 +66,18 @@ def _execute(file: str, arguments: list[str], post_mortem: bool = False) -> int:
             pdb.post_mortem(trace)
         return 130 if isinstance(error, KeyboardInterrupt) else 1
     return 0
+
+
+def _output_is_closed() -> bool:
+    """Return whether standard output is a pipe that nobody reads."""
+    import select
+
+    try:
+        poll = select.poll()
+        poll.register(sys.stdout.fileno(), 0)
+        return any(event & select.POLLERR for _, event in poll.poll(0))
+    except (OSError, ValueError, AttributeError):
+        return False
 
 
 def _users(error: BaseException, trace: TracebackType | None) -> TracebackType | None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable
 from typing import Any
 
 
@@ -99,39 +97,23 @@ def by_ir(name: str) -> DataType:
 
 
 class Defaults:
-    """Types of Python's numbers in kernels: those of the current world, unless a library function sets others."""
+    """Types of Python's numbers in kernels: those of the current world."""
 
     def __init__(self) -> None:
         # Set by `runtime`: returns the options of the current world, if there is one.
         self.config: Callable[[], Any] = lambda: None
         # Whether constants follow Taichi where Wuji is stricter: integers that do not fit a type wrap with a warning.
         self.lenient = False
-        self._literals: ContextVar[tuple[DataType, DataType] | None] = ContextVar("wuji_literals", default=None)
 
     @property
     def fp(self) -> DataType:
-        literals = self._literals.get()
-        if literals is not None:
-            return literals[0]
         config = self.config()
         return f32 if config is None else config.default_fp
 
     @property
     def ip(self) -> DataType:
-        literals = self._literals.get()
-        if literals is not None:
-            return literals[1]
         config = self.config()
         return i32 if config is None else config.default_ip
-
-    @contextmanager
-    def literals(self, fp: DataType, ip: DataType) -> Iterator[None]:
-        """Give literals other types, whatever the defaults of the world are."""
-        token = self._literals.set((fp, ip))
-        try:
-            yield
-        finally:
-            self._literals.reset(token)
 
 
 defaults = Defaults()

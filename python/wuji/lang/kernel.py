@@ -194,7 +194,9 @@ class Kernel:
     @property
     def compiled_kernels(self) -> dict[Any, Specialization]:
         """The specializations compiled in the current world."""
-        return self._codes
+        world = runtime.lookup()
+        compiled: WorldCode | None = None if world is None else world.codes.get(self)
+        return {} if compiled is None else compiled.codes
 
     def __repr__(self) -> str:
         return f"<ti.kernel {self.function.__qualname__}>"
@@ -359,7 +361,7 @@ class Kernel:
             return getattr(error, "result", None)
         raise from_native(error) from None
 
-    def _fitted(self, args: tuple[Any, ...], error: Exception) -> tuple[Any, ...]:
+    def _fitted(self, args: tuple[Any, ...], error: BaseException) -> tuple[Any, ...]:
         """Return arguments that fit their types after a call refused them; raise if there are none."""
         if dtypes.defaults.lenient and len(args) == len(self.parameters):
             name = self.function.__name__
@@ -371,7 +373,7 @@ class Kernel:
                 return fitted
         raise self._bad_argument(args, error) from error
 
-    def _bad_argument(self, args: tuple[Any, ...], error: Exception) -> Exception:
+    def _bad_argument(self, args: tuple[Any, ...], error: BaseException) -> Exception:
         name = self.function.__name__
         if len(args) != len(self.parameters):
             return WujiCallError(f"Too many arguments. Kernel `{name}` takes {len(self.parameters)}, not {len(args)}")
