@@ -21,7 +21,7 @@ const IDLE_PERIODS: u32 = 16;
 /// The compiler recurses.
 const STACK_BYTES: usize = 64 << 20;
 
-/// Returns whether the thread goes on with what it runs or waits for.
+/// Returns whether the thread continues with what it runs or waits for.
 type Callback = dyn Fn() -> bool;
 
 #[derive(Copy, Clone)]

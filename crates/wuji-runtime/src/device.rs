@@ -132,7 +132,7 @@ impl Device {
     /// It is the handle of a live stream of the same GPU (1 is the legacy default stream, 2 that of the thread).
     pub unsafe fn wait_for_stream(&self, raw: usize) -> Result<()> {
         let _guard = self.lock.take()?;
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { self.backend.wait_for_stream(raw) }
     }
 
@@ -142,7 +142,7 @@ impl Device {
     /// As for [`Device::wait_for_stream`].
     pub unsafe fn stream_waits(&self, raw: usize) -> Result<()> {
         let _guard = self.lock.take()?;
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { self.backend.stream_waits(raw) }
     }
 

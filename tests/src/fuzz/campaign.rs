@@ -16,7 +16,7 @@ pub trait Campaign: Sync {
     /// Tries the input of a seed.
     fn attempt(&self, seed: u64) -> Attempt<Self::Failure>;
 
-    /// Failures with the same key have the same cause, as far as can be told; `None` where each may have its own.
+    /// Failures with the same key have the same cause, as far as is known; `None` where each may have its own.
     fn key(&self, failure: &Self::Failure) -> Option<String>;
 
     /// The smallest input that fails in the same way.
