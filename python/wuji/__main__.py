@@ -57,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return status
     except BrokenPipeError:
-        # Nobody reads the output any more. Python flushes it once more at exit.
+        # The reader of the output is gone. Python flushes it once more at exit.
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())
         return _CLOSED_PIPE

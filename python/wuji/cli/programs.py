@@ -69,7 +69,7 @@ def _execute(file: str, arguments: list[str], post_mortem: bool = False) -> int:
 
 
 def _output_is_closed() -> bool:
-    """Return whether standard output is a pipe that nobody reads."""
+    """Return whether standard output is a pipe without a reader."""
     import select
 
     try:
