@@ -3,7 +3,7 @@
 use crate::error::{NativeError, raised};
 use pyo3::prelude::*;
 use std::cell::{Cell, RefCell};
-use wuji::dynamic::{attending, forks};
+use wuji::dynamic::{forks, with_poll};
 use wuji::{Error, Result};
 
 /// Whether this is the main thread, on which Python runs signal handlers.
@@ -38,7 +38,7 @@ pub(crate) fn detached<R: Send>(
             exception.replace(handled.err());
             goes_on
         };
-        let outcome = attending(&handle_signals, work);
+        let outcome = with_poll(&handle_signals, work);
         (outcome, exception.into_inner())
     });
     match exception {

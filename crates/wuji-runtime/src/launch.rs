@@ -1,9 +1,9 @@
 //! Launches: arguments, outcome, and the common work of a device.
 
 use crate::array::{ArrayArg, Owner, unaliased};
-use crate::attend::AttendedLaunch;
 use crate::backend::LaunchRequest;
 use crate::device::Device;
+use crate::interrupt::PolledLaunch;
 use crate::log::Level;
 use crate::memory::Memory;
 use crate::program::Program;
@@ -213,10 +213,10 @@ impl Device {
         if let Some(watchdog) = &self.watchdog {
             watchdog.begin()?;
         }
-        let attended = AttendedLaunch::begin(stop)?;
+        let polled = PolledLaunch::begin(stop)?;
         stop.begin();
         let outcome = self.backend.run(request);
-        drop(attended);
+        drop(polled);
         if let Some(watchdog) = &self.watchdog {
             watchdog.end();
         }

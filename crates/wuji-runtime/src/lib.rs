@@ -6,7 +6,6 @@
 
 pub mod address;
 pub mod array;
-mod attend;
 pub mod backend;
 pub mod cache;
 pub mod callable;
@@ -15,6 +14,7 @@ mod device;
 mod flush;
 mod guards;
 pub mod instance;
+mod interrupt;
 pub mod launch;
 pub mod log;
 mod machine;
@@ -32,12 +32,12 @@ mod sparse;
 mod stop;
 mod tier;
 
-pub use attend::{attending, compile_aside};
 pub use backend::cpu::pool::{self, Pool};
 pub use backend::cpu::tiered::before_exit;
 pub use backend::{Backend, BackendKind, cuda};
 pub use device::Device;
 pub use instance::Instance;
+pub use interrupt::{compile_aside, with_poll};
 pub use launch::{Bindings, Outcome};
 pub use memory::{HostBytes, Memory, MemoryGuard};
 pub use options::DeviceOptions;

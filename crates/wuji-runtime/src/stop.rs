@@ -2,8 +2,8 @@
 //!
 //! Compiled code polls one word in its loops. When it is not zero, it asks the runtime whether to return.
 
-use crate::attend::{attend, is_attending};
 use crate::backend::cpu::pool::forks;
+use crate::interrupt::{is_polled, poll};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Once, PoisonError};
 use std::time::{Duration, Instant};
@@ -19,13 +19,13 @@ pub(crate) enum Reason {
     Given,
 }
 
-/// In the word that compiled code polls: no reason to stop, but the thread of the launch is to attend to something else.
-const ATTEND: u32 = 1 << 8;
+/// In the word that compiled code polls: no reason to stop, but the thread of the launch is to call its callback.
+const POLL: u32 = 1 << 8;
 
 impl Reason {
     fn of(word: u32) -> Option<Reason> {
         match word {
-            0 | ATTEND => None,
+            0 | POLL => None,
             2 => Some(Reason::TimeLimit),
             3 => Some(Reason::CtrlC),
             4 => Some(Reason::Given),
@@ -42,7 +42,7 @@ pub(crate) fn is_reason(word: &AtomicU32) -> bool {
 /// What stops the launches of one device.
 #[derive(Debug, Default)]
 pub(crate) struct Stop {
-    /// Zero, the number of a reason, or [`ATTEND`].
+    /// Zero, the number of a reason, or [`POLL`].
     word: AtomicU32,
     running: AtomicBool,
 }
@@ -57,7 +57,7 @@ impl<'a> StopFlag<'a> {
         &self.0.word
     }
 
-    /// Whether the launch is to end. The thread of the launch attends to signals here, if it has to.
+    /// Whether the launch is to end. The thread of the launch calls its callback here, if it was asked to.
     pub fn is_set(self) -> bool {
         self.0.is_left()
     }
@@ -78,22 +78,22 @@ impl Stop {
         &self.word
     }
 
-    /// Asks the thread of the launch to attend to something else.
+    /// Asks the thread of the launch to call its callback.
     pub(crate) fn ask(&self) {
-        let _ = (self.word).compare_exchange(0, ATTEND, Ordering::Relaxed, Ordering::Relaxed);
+        let _ = (self.word).compare_exchange(0, POLL, Ordering::Relaxed, Ordering::Relaxed);
     }
 
-    /// It attends to it, or is about to.
+    /// The thread polls, or is about to.
     pub(crate) fn unask(&self) {
-        let _ = (self.word).compare_exchange(ATTEND, 0, Ordering::Relaxed, Ordering::Relaxed);
+        let _ = (self.word).compare_exchange(POLL, 0, Ordering::Relaxed, Ordering::Relaxed);
     }
 
-    /// Whether a loop is to be left. A thread that was asked to attends to something else first.
+    /// Whether a loop is to be left. A thread that was asked to poll does so first.
     pub(crate) fn is_left(&self) -> bool {
         let word = self.word.load(Ordering::Relaxed);
-        if word == ATTEND && is_attending() {
+        if word == POLL && is_polled() {
             self.unask();
-            attend();
+            poll();
         }
         word != 0 && self.reason().is_some()
     }

@@ -1,7 +1,7 @@
 //! The lock of a device.
 
-use crate::attend::{self, PERIOD};
 use crate::backend::cpu::pool::forks;
+use crate::interrupt::{self, PERIOD};
 use crate::print_sink::PrintSink;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,7 +11,7 @@ use wuji_ir::{Error, Result};
 /// Orders everything that happens to the memory of one device. A launch holds it from start to end; the host holds it
 /// while it accesses bytes.
 ///
-/// A thread that waits for it attends to what it has to, such as signals, and may give up. A thread that holds it and asks for it
+/// A thread that waits for it polls its interrupt callback. A thread that holds it and asks for it
 /// again gets an error: that is the handler of a signal that arrived during a launch.
 #[derive(Debug)]
 pub(crate) struct DeviceLock {
@@ -138,7 +138,7 @@ impl DeviceLock {
         mut state: MutexGuard<'a, LockState>,
     ) -> Result<MutexGuard<'a, LockState>> {
         state.waiting += 1;
-        if !attend::is_attending() {
+        if !interrupt::is_polled() {
             let woken = self.freed.wait(state);
             let mut state = woken.unwrap_or_else(PoisonError::into_inner);
             state.waiting -= 1;
@@ -151,10 +151,10 @@ impl DeviceLock {
             return Ok(state);
         }
         drop(state);
-        if !attend::attend() {
+        if !interrupt::poll() {
             // Another thread may have been left asleep for us.
             self.freed.notify_one();
-            return Err(attend::given_up());
+            return Err(interrupt::interrupted());
         }
         Ok(self.state())
     }
@@ -211,7 +211,7 @@ mod tests {
             while !held.load(Ordering::SeqCst) {
                 std::thread::yield_now();
             }
-            let error = attend::attending(&|| false, || lock.take().map(|_| ()).unwrap_err());
+            let error = interrupt::with_poll(&|| false, || lock.take().map(|_| ()).unwrap_err());
             assert_eq!(error.code, "W0405");
             done.store(true, Ordering::SeqCst);
         });

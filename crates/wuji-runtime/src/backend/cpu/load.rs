@@ -2,10 +2,10 @@
 
 use super::program::NativeProgram;
 use super::tiered::{Origin, TieredCode};
-use crate::attend;
 use crate::backend::{BackendEnv, Loaded};
 use crate::cache::{Cache, CacheSlot, Entry};
 use crate::flush::Flush;
+use crate::interrupt;
 use crate::log::{Level, Log};
 use crate::profile::{Compilation, Kernel, Profiler};
 use crate::remarks::Remarks;
@@ -146,9 +146,9 @@ impl Loader {
             wuji_compile::compile_with_progress(module, &options, quickly, &mut |pass| {
                 reporter.pass(pass);
             })?;
-        attend::check()?;
-        let given_up = attend::given_up_flag();
-        let stopped = || given_up.is_set();
+        interrupt::check()?;
+        let cancelled = interrupt::cancellation();
+        let stopped = || cancelled.is_set();
         let effort = tier.first_effort();
         let object = if quickly {
             let code = wuji_compile::first_code(&lowered);

@@ -6,7 +6,7 @@
 //! for the workers that joined. It does not wait for workers that were asleep, so a short launch costs no more than
 //! waking them. Idle workers spin for some microseconds before they sleep.
 
-use crate::attend::park_until;
+use crate::interrupt::park_until;
 use crate::stop::is_reason;
 use std::any::Any;
 use std::cell::{Cell, UnsafeCell};

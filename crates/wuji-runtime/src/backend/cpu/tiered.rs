@@ -7,9 +7,9 @@
 
 use super::load::note_better;
 use super::pool::forks;
-use crate::attend;
 use crate::backend::BackendEnv;
 use crate::cache::CacheSlot;
+use crate::interrupt;
 use crate::log::Log;
 use crate::profile::{Kernel, Profiler};
 use crate::progress::ProgressListeners;
@@ -374,7 +374,7 @@ impl Background {
                     .wait_timeout(progress, Duration::from_millis(100));
                 progress = waited.unwrap_or_else(PoisonError::into_inner).0;
                 drop(progress);
-                attend::check()?;
+                interrupt::check()?;
                 progress = code.progress();
             }
         }

@@ -6,7 +6,7 @@ use super::memory::DeviceBuffer;
 use super::pending::{LaunchInfo, PendingLaunch, PendingLaunches, ReportSlot, Reported};
 use super::staging::Staging;
 use super::stream::{CudaEvent, CudaStream};
-use crate::attend;
+use crate::interrupt;
 use crate::print_sink::PrintSink;
 use crate::report::Collected;
 use crate::stop::{Reason, Stop, stopped};
@@ -158,11 +158,11 @@ impl CudaEngine {
         let begun = Instant::now();
         let _watched = self.stop.watch();
         let mut stopping = false;
-        let mut attended = begun;
+        let mut polled = begun;
         while !self.stream.query()? {
-            if !stopping && attended.elapsed() > attend::PERIOD {
-                attended = Instant::now();
-                if !attend::attend() {
+            if !stopping && polled.elapsed() > interrupt::PERIOD {
+                polled = Instant::now();
+                if !interrupt::poll() {
                     self.stop.now(Reason::Given);
                 }
             }

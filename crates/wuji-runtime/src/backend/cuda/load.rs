@@ -3,10 +3,10 @@
 use super::engine::CudaEngine;
 use super::launch::unsupported;
 use super::program::{CudaProgram, Image};
-use crate::attend;
 use crate::backend::tasks::LaunchPlan;
 use crate::backend::{BackendEnv, Loaded};
 use crate::cache::{Cache, CacheSlot, Entry};
+use crate::interrupt;
 use crate::log::Level;
 use crate::profile::{Compilation, Kernel};
 use crate::tier::Tier;
@@ -122,7 +122,7 @@ impl CudaLoader {
         let lowered = wuji_compile::compile_with_progress(module, options, false, &mut |pass| {
             reporter.pass(pass)
         })?;
-        attend::check()?;
+        interrupt::check()?;
         let ptx = wuji_llvm::cuda::ptx(&lowered, sm)?;
         let linking = self.env.profiler.now();
         let image = Image::new(lowered.module(), &ptx);

@@ -1,8 +1,8 @@
-//! Threads that have to attend to something else while they launch, wait or compile.
+//! Interruptible launches, waits and compilations: a thread polls a callback, which may interrupt it.
 //!
-//! Python handles signals on its main thread only. While that thread runs a kernel or waits for one, it calls a function
-//! every [`PERIOD`], which handles them. A thread that waits wakes up for it. A thread in compiled code is told by the ticker,
-//! a thread of the process: it sets the word that compiled code polls, and compiled code calls [`Stop::is_left`].
+//! Python runs signal handlers on its main thread only. While that thread runs a kernel, waits for one or compiles one, it calls
+//! the callback every [`PERIOD`]. A waiting thread wakes up for it. For a thread in compiled code, the ticker, a thread of the
+//! process, sets the word that compiled code polls; compiled code then calls [`Stop::is_left`].
 
 use crate::backend::cpu::pool::forks;
 use crate::backend::cpu::tiered::{Compiling, is_exiting};
@@ -14,122 +14,123 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use wuji_ir::{Error, Result};
 
-/// How often the function of an attending thread is called.
+/// How often the callback of a thread is called.
 pub(crate) const PERIOD: Duration = Duration::from_millis(50);
 /// Without launches for so many periods, the ticker sleeps until there is one.
 const IDLE_PERIODS: u32 = 16;
 /// The compiler recurses.
 const STACK_BYTES: usize = 64 << 20;
 
-/// Returns whether the thread continues with what it runs or waits for.
+/// Returns whether the thread continues; `false` interrupts it.
 type Callback = dyn Fn() -> bool;
 
 #[derive(Copy, Clone)]
-struct Attending {
+struct Polled {
     callback: *const Callback,
     /// When it was called last.
     called: Option<Instant>,
-    /// It has returned `false`: everything up to the end of [`attending`] is given up.
-    gave_up: bool,
+    /// The callback returned `false`: everything up to the end of [`with_poll`] is interrupted.
+    interrupted: bool,
     /// What stops the launch that runs on this thread.
     launch: *const Stop,
 }
 
 thread_local! {
-    static ATTENDING: Cell<Option<Attending>> = const { Cell::new(None) };
+    static POLLED: Cell<Option<Polled>> = const { Cell::new(None) };
     /// Whether the compilation on this thread is still wanted.
-    static COMPILATION: RefCell<GivenUp> = RefCell::default();
+    static COMPILATION: RefCell<Cancellation> = RefCell::default();
 }
 
-/// Whether a compilation was given up by the thread that asked for it.
+/// Whether the thread that requested a compilation has cancelled it.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct GivenUp(Option<Arc<AtomicBool>>);
+pub(crate) struct Cancellation(Option<Arc<AtomicBool>>);
 
-impl GivenUp {
+impl Cancellation {
     pub(crate) fn is_set(&self) -> bool {
         (self.0.as_ref()).is_some_and(|flag| flag.load(Ordering::Relaxed) || is_exiting())
     }
 }
 
 /// That of the compilation on this thread, for the threads that it uses.
-pub(crate) fn given_up_flag() -> GivenUp {
+pub(crate) fn cancellation() -> Cancellation {
     COMPILATION.with_borrow(Clone::clone)
 }
 
-/// Puts back what a thread attended to before.
-struct Restore(Option<Attending>);
+/// Restores the callback that the thread had before.
+struct Restore(Option<Polled>);
 
 impl Drop for Restore {
     fn drop(&mut self) {
-        ATTENDING.set(self.0);
+        POLLED.set(self.0);
     }
 }
 
-/// Does some work on a thread that has something else to attend to: it calls a function from time to time while it launches, waits
-/// or compiles. When that returns `false`, the work ends early, with an error.
-pub fn attending<R>(callback: &dyn Fn() -> bool, work: impl FnOnce() -> R) -> R {
+/// Runs `work` with a callback that the thread calls every [`PERIOD`] while it launches, waits or compiles. When the callback
+/// returns `false`, the work ends early, with an error.
+pub fn with_poll<R>(callback: &dyn Fn() -> bool, work: impl FnOnce() -> R) -> R {
     let callback: *const (dyn Fn() -> bool + '_) = callback;
     // SAFETY: only the lifetime changes; the pointer is not used after `work`, because `Restore` removes it.
     let callback =
         unsafe { std::mem::transmute::<*const (dyn Fn() -> bool + '_), *const Callback>(callback) };
-    let _restore = Restore(ATTENDING.replace(Some(Attending {
+    let _restore = Restore(POLLED.replace(Some(Polled {
         callback,
         called: None,
-        gave_up: false,
+        interrupted: false,
         launch: std::ptr::null(),
     })));
     work()
 }
 
-/// Whether this thread has something else to attend to.
-pub(crate) fn is_attending() -> bool {
-    ATTENDING.get().is_some()
+/// Whether this thread has a callback.
+pub(crate) fn is_polled() -> bool {
+    POLLED.get().is_some()
 }
 
-/// Attends to it. Returns whether to go on; otherwise a launch on this thread was told to stop.
-pub(crate) fn attend() -> bool {
-    let Some(mut now) = ATTENDING.get() else {
+/// Calls the callback of this thread. Returns whether to continue; otherwise a launch on this thread is stopped.
+pub(crate) fn poll() -> bool {
+    let Some(mut now) = POLLED.get() else {
         return true;
     };
-    if !now.gave_up {
-        // While it runs, the thread has nothing to attend to, unless it says so itself.
-        ATTENDING.set(None);
+    if !now.interrupted {
+        // While it runs, the thread has no callback, unless it sets one itself.
+        POLLED.set(None);
         let restore = Restore(Some(now));
-        // SAFETY: `attending` keeps it alive.
-        now.gave_up = !unsafe { &*now.callback }();
+        // SAFETY: `with_poll` keeps it alive.
+        now.interrupted = !unsafe { &*now.callback }();
         now.called = Some(Instant::now());
         std::mem::forget(restore);
-        ATTENDING.set(Some(now));
+        POLLED.set(Some(now));
     }
-    // SAFETY: a launch on this thread keeps it alive, and removes the pointer at its end.
-    if now.gave_up
-        && let Some(stop) = unsafe { now.launch.as_ref() }
-    {
-        stop.now(Reason::Given);
+    if now.interrupted {
+        // SAFETY: a launch on this thread keeps it alive, and removes the pointer at its end.
+        let stop = unsafe { now.launch.as_ref() };
+        if let Some(stop) = stop {
+            stop.now(Reason::Given);
+        }
     }
-    !now.gave_up
+    !now.interrupted
 }
 
-/// Attends to it if that is due. An error when the work is given up.
+/// Calls the callback if that is due. An error where it interrupts the work.
 pub(crate) fn check() -> Result<()> {
-    let Some(now) = ATTENDING.get() else {
+    let Some(now) = POLLED.get() else {
         return Ok(());
     };
     let due = now.called.is_none_or(|at| at.elapsed() >= PERIOD);
-    if (due || now.gave_up) && !attend() {
-        return Err(given_up());
+    if (due || now.interrupted) && !poll() {
+        return Err(interrupted());
     }
     Ok(())
 }
 
-/// The error of work that was given up.
-pub(crate) fn given_up() -> Error {
+/// The error of interrupted work.
+pub(crate) fn interrupted() -> Error {
     Error::new("W0405", "waiting was interrupted").note("the handler of a signal ended it")
 }
 
-/// Sleeps until something is the case, for which another thread unparks this one.
+/// Sleeps until a condition holds; another thread unparks this one when it does.
 pub(crate) fn park_until(is_so: impl Fn() -> bool) {
-    if !is_attending() {
+    if !is_polled() {
         while !is_so() {
             std::thread::park();
         }
@@ -139,39 +140,39 @@ pub(crate) fn park_until(is_so: impl Fn() -> bool) {
     while !is_so() {
         std::thread::park_timeout(PERIOD);
         if !is_so() {
-            attend();
+            poll();
         }
     }
 }
 
-/// A launch on this thread, which can be told to attend.
-pub(crate) struct AttendedLaunch {
+/// A launch on this thread, which the ticker asks to poll.
+pub(crate) struct PolledLaunch {
     stop: Arc<Stop>,
     before: *const Stop,
 }
 
-impl AttendedLaunch {
-    /// `None` when this thread has nothing to attend to.
-    pub(crate) fn begin(stop: &Arc<Stop>) -> Result<Option<AttendedLaunch>> {
-        let Some(mut now) = ATTENDING.get() else {
+impl PolledLaunch {
+    /// `None` when this thread has no callback.
+    pub(crate) fn begin(stop: &Arc<Stop>) -> Result<Option<PolledLaunch>> {
+        let Some(mut now) = POLLED.get() else {
             return Ok(None);
         };
         ticker().begin(stop)?;
         let before = std::mem::replace(&mut now.launch, Arc::as_ptr(stop));
-        ATTENDING.set(Some(now));
-        Ok(Some(AttendedLaunch {
+        POLLED.set(Some(now));
+        Ok(Some(PolledLaunch {
             stop: stop.clone(),
             before,
         }))
     }
 }
 
-impl Drop for AttendedLaunch {
+impl Drop for PolledLaunch {
     fn drop(&mut self) {
         ticker().end(&self.stop);
-        if let Some(mut now) = ATTENDING.get() {
+        if let Some(mut now) = POLLED.get() {
             now.launch = self.before;
-            ATTENDING.set(Some(now));
+            POLLED.set(Some(now));
         }
     }
 }
@@ -181,7 +182,7 @@ struct Paused(*const Stop);
 
 impl Paused {
     fn begin() -> Paused {
-        let launch = ATTENDING.get().map_or(std::ptr::null(), |now| now.launch);
+        let launch = POLLED.get().map_or(std::ptr::null(), |now| now.launch);
         // SAFETY: a launch on this thread keeps it alive.
         if let Some(stop) = unsafe { launch.as_ref() } {
             ticker().pause(stop, true);
@@ -200,7 +201,7 @@ impl Drop for Paused {
     }
 }
 
-/// Asks long launches to attend.
+/// Asks long launches to poll.
 #[derive(Debug)]
 struct Ticker {
     state: Mutex<TickerState>,
@@ -324,16 +325,16 @@ impl Ticker {
     }
 }
 
-/// Compiles something. If this thread has something else to attend to, another thread does it, so that this one can give up
-/// waiting at any time. The compilation is then left at its next step.
+/// Runs a compilation. If this thread has a callback, another thread compiles, so that this one can be interrupted at any time.
+/// The compilation is then cancelled at its next step.
 pub fn compile_aside<R: Send + 'static>(
     work: impl FnOnce() -> Result<R> + Send + 'static,
 ) -> Result<R> {
-    if !is_attending() {
+    if !is_polled() {
         return work();
     }
-    let given_up = Arc::new(AtomicBool::new(false));
-    let theirs = GivenUp(Some(given_up.clone()));
+    let cancelled = Arc::new(AtomicBool::new(false));
+    let theirs = Cancellation(Some(cancelled.clone()));
     let (sender, receiver) = sync_channel(1);
     let compiling = Compiling::begin();
     std::thread::Builder::new()
@@ -341,18 +342,18 @@ pub fn compile_aside<R: Send + 'static>(
         .stack_size(STACK_BYTES)
         .spawn(move || {
             COMPILATION.set(theirs.clone());
-            // The thread that asked may not wait any more.
-            let _ = sender.send(attending(&|| !theirs.is_set(), work));
+            // The requesting thread may have been interrupted.
+            let _ = sender.send(with_poll(&|| !theirs.is_set(), work));
             drop(compiling);
         })
         .map_err(|e| Error::new("W0507", "cannot start a compiler thread").note(e.to_string()))?;
     loop {
         match receiver.recv_timeout(PERIOD) {
             Ok(outcome) => return outcome,
-            Err(RecvTimeoutError::Timeout) if attend() => {}
+            Err(RecvTimeoutError::Timeout) if poll() => {}
             Err(RecvTimeoutError::Timeout) => {
-                given_up.store(true, Ordering::Relaxed);
-                return Err(self::given_up());
+                cancelled.store(true, Ordering::Relaxed);
+                return Err(interrupted());
             }
             Err(RecvTimeoutError::Disconnected) => {
                 return Err(Error::new("W0507", "a compiler thread has panicked"));
@@ -367,27 +368,27 @@ mod tests {
     use std::cell::Cell;
 
     #[test]
-    fn a_thread_that_gives_up_asks_no_more() {
+    fn an_interrupted_thread_polls_no_more() {
         let calls = Cell::new(0);
         let callback = || {
             calls.set(calls.get() + 1);
-            assert!(!is_attending());
+            assert!(!is_polled());
             calls.get() < 3
         };
-        attending(&callback, || {
-            assert!(attend() && attend());
-            assert!(!attend() && !attend());
+        with_poll(&callback, || {
+            assert!(poll() && poll());
+            assert!(!poll() && !poll());
             assert_eq!(check().unwrap_err().code, "W0405");
         });
-        assert!(attend() && check().is_ok());
+        assert!(poll() && check().is_ok());
         assert_eq!(calls.get(), 3);
     }
 
     #[test]
     fn a_long_launch_is_asked_and_a_waiting_one_is_not() {
         let stop = Arc::new(Stop::default());
-        attending(&|| true, || {
-            let _launch = AttendedLaunch::begin(&stop).unwrap();
+        with_poll(&|| true, || {
+            let _launch = PolledLaunch::begin(&stop).unwrap();
             while stop.word().load(Ordering::Relaxed) == 0 {
                 std::thread::yield_now();
             }
@@ -400,10 +401,10 @@ mod tests {
     }
 
     #[test]
-    fn a_launch_on_a_thread_that_gives_up_is_stopped() {
+    fn a_launch_on_an_interrupted_thread_is_stopped() {
         let stop = Arc::new(Stop::default());
-        attending(&|| false, || {
-            let _launch = AttendedLaunch::begin(&stop).unwrap();
+        with_poll(&|| false, || {
+            let _launch = PolledLaunch::begin(&stop).unwrap();
             stop.ask();
             assert!(stop.is_left());
             assert_eq!(stop.reason(), Some(Reason::Given));
@@ -411,9 +412,9 @@ mod tests {
     }
 
     #[test]
-    fn a_compilation_is_given_up_at_once() {
+    fn a_compilation_is_cancelled_at_once() {
         let began = Instant::now();
-        let outcome = attending(&|| false, || {
+        let outcome = with_poll(&|| false, || {
             compile_aside(|| {
                 while check().is_ok() {
                     std::thread::sleep(Duration::from_millis(1));
