@@ -36,7 +36,7 @@ const LISTED: &[(&str, &str, &str)] = &[
     ("wuji-llvm", "wuji_llvm_slots", LLVM),
     ("wuji-py", "MAIN", THREAD),
     ("wuji-py", "PRINTING_FAILED", THREAD),
-    ("wuji-runtime", "ATTENDING", THREAD),
+    ("wuji-runtime", "POLLED", THREAD),
     ("wuji-runtime", "BEFORE", SIGNALS),
     ("wuji-runtime", "COMPILATION", THREAD),
     ("wuji-runtime", "COMPILING", SIGNALS),
