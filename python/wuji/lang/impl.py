@@ -74,7 +74,7 @@ class _Runtime:
 
     def get_num_compiled_functions(self) -> int:
         """Return the number of kernels compiled in the current world, each specialization counted."""
-        return sum(len(codes) for codes in runtime.current().codes.values())
+        return sum(len(compiled.codes) for compiled in runtime.current().codes.values())
 
     def finalize_and_destroy(self) -> None:
         runtime.reset()
