@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -43,3 +44,7 @@ def world() -> Iterator[None]:
     ti.init(arch=ti.cpu, offline_cache=False, verbose=False)
     yield
     ti.reset()
+    # A program of the book may have imported Taichi.
+    compat = sys.modules.pop("wuji.compat.taichi", None)
+    if compat is not None:
+        compat.uninstall()

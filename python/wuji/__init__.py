@@ -183,8 +183,8 @@ def __getattr__(name: str) -> _Any:
         _attach_loaded()
         return module
     if name in _LAZY_NAMES:
-        module, attribute = _LAZY_NAMES[name]
-        value = getattr(importlib.import_module(f".{module}", __name__), attribute)
+        source, attribute = _LAZY_NAMES[name]
+        value = getattr(importlib.import_module(f".{source}", __name__), attribute)
         globals()[name] = value
         return value
     from .compat.names import find

@@ -441,7 +441,8 @@ mod tests {
 
     #[test]
     fn bundles_skip_tests_that_need_the_workspace() {
-        assert_eq!(run_line("suite"), "run suite \"$@\"");
+        assert_eq!(run_line("filetests"), "run filetests \"$@\"");
+        assert_eq!(run_line("suite"), "run suite \"$@\" --skip ptx::");
         let api = "run api \"$@\" --skip compile_fail:: --skip cuda::";
         assert_eq!(run_line("api"), api);
     }

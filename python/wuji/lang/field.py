@@ -457,7 +457,7 @@ class MatrixField(Field):
             raise element_error(e, at, self) from None
         except _native.ArgumentError:
             check_key(at, self)
-            self[at] = host_values.fitted_parts(flat, self.dtype, f"field {label(self._name)}")
+            self[at] = host_values.fitted_parts(flat, self.type, f"field {label(self._name)}")
 
     def fill(self, val: Any) -> None:
         """Set every active element to one value."""
@@ -470,7 +470,7 @@ class MatrixField(Field):
             try:
                 self._leaf.ready().fill(flat)
             except _native.ArgumentError:
-                self._leaf.ready().fill(host_values.filling(flat, self.dtype, f"field {label(self._name)}"))
+                self._leaf.ready().fill(host_values.filling(flat, self.type, f"field {label(self._name)}"))
 
     @python_only
     def to_numpy(self, keep_dims: bool = False, dtype: Any = None) -> Any:

@@ -6,7 +6,6 @@ A value that does not fit the type is an error. In programs that import Taichi (
 from __future__ import annotations
 
 import math
-import math
 import operator
 import warnings
 from typing import TYPE_CHECKING, Any
@@ -19,9 +18,9 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 
-def fitted_parts(values: Any, dtype: DataType, what: str) -> Any:
-    """Return the number, or the tuple of numbers, of an element."""
-    return tuple(fitted(v, dtype, what) for v in values) if isinstance(values, tuple) else fitted(values, dtype, what)
+def fitted_parts(values: Any, ty: DataType | MatrixType, what: str) -> Any:
+    """Return the number of a scalar, or the tuple of numbers of a vector or matrix."""
+    return tuple(fitted(v, ty.dtype, what) for v in values) if isinstance(ty, MatrixType) else fitted(values, ty, what)
 
 
 def fitted(value: Any, dtype: DataType, what: str) -> Any:
@@ -43,11 +42,11 @@ def fitted(value: Any, dtype: DataType, what: str) -> Any:
     return dtype.wrap(number)
 
 
-def filling(value: Any, dtype: DataType, what: str) -> Any:
+def filling(value: Any, ty: DataType | MatrixType, what: str) -> Any:
     """Return what `fitted_parts` returns. Fractions are truncated, as in an assignment in a kernel."""
-    if dtype.is_int:
-        value = tuple(map(_truncated, value)) if isinstance(value, tuple) else _truncated(value)
-    return fitted_parts(value, dtype, what)
+    if isinstance(ty, MatrixType):
+        return tuple(filling(v, ty.dtype, what) for v in value)
+    return fitted(_truncated(value) if ty.is_int else value, ty, what)
 
 
 def _truncated(value: Any) -> Any:

@@ -240,7 +240,7 @@ class Kernel:
                 code = self._compile(world, compiled, full, key, unaliased)
             try:
                 given = code.take(full)
-            except (TypeError, OverflowError, ValueError) as e:
+            except (TypeError, OverflowError, ValueError, KeyError) as e:
                 raise self._bad_argument(full, e) from e
             try:
                 result = code.program(*given)

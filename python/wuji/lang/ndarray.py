@@ -97,7 +97,7 @@ class Ndarray:
         try:
             self._native.set(at, flat)
         except _native.ArgumentError:
-            self._native.set(at, host_values.fitted_parts(flat, self.dtype, "array"))
+            self._native.set(at, host_values.fitted_parts(flat, self.element_type, "array"))
 
     @python_only
     def fill(self, val: Any) -> None:
@@ -106,7 +106,7 @@ class Ndarray:
         try:
             self._native.fill(flat)
         except _native.ArgumentError:
-            self._native.fill(host_values.filling(flat, self.dtype, "array"))
+            self._native.fill(host_values.filling(flat, self.element_type, "array"))
 
     @python_only
     def to_numpy(self) -> Any:

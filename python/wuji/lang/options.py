@@ -252,9 +252,9 @@ def read(arch: Any, given: dict[str, Any], fallback: bool = True) -> Config:
             raise WujiOptionError(f"{name} must be one of {', '.join(map(str, allowed))}, not {value}", "W0609")
         setattr(config, name, value)
     for name, default in DEFAULTS.items():
-        text = os.environ.get(f"TI_{name.upper()}")
-        if text is not None:
-            setattr(config, name, _checked(name, _from_text(name, text, default), default, f"the environment variable TI_{name.upper()}"))
+        setting = os.environ.get(f"TI_{name.upper()}")
+        if setting is not None:
+            setattr(config, name, _checked(name, _from_text(name, setting, default), default, f"the environment variable TI_{name.upper()}"))
     for name, value in given.items():
         if name not in DEFAULTS:
             raise WujiOptionError(_unknown(name), "W0609")

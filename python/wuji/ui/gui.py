@@ -388,7 +388,7 @@ class GUI:
         starts, along = rows_of(self.canvas, orig, direction)
         if not along.all(axis=1).all():
             # An arrow without a direction is not drawn, like everything with a NaN.
-            starts = np.where(along.any(axis=1)[:, None], starts, np.nan)
+            starts = np.where(along.any(axis=1, keepdims=True), starts, np.nan)
         with np.errstate(invalid="ignore", over="ignore"):  # skipped later
             ends = starts + along
             tips = [ends + np.stack(tip, axis=1) for tip in _tips(along[:, 0], along[:, 1], **kwargs)]

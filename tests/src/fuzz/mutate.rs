@@ -68,7 +68,10 @@ impl Corpus {
                 .iter()
                 .filter(|w| split_number(w).1.is_none() && is_name(w) == is_name(word))
                 .collect();
-            return dice.pick(&alike).to_string();
+            return match alike[..] {
+                [] => word.to_owned(),
+                _ => dice.pick(&alike).to_string(),
+            };
         };
         let near = dice.between(0, 3) as u64;
         let near = if dice.chance(50) {

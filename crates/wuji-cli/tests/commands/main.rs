@@ -151,7 +151,7 @@ fn doctor() {
 #[test]
 fn explain() {
     let page = shown(&wuji(&["explain", "W0401"]).output().unwrap());
-    assert!(page.starts_with("W0401: out-of-bounds write"), "{page}");
+    assert!(page.starts_with("W0401: out-of-bounds access"), "{page}");
     for spelling in ["w0401", "401", "0401"] {
         assert_eq!(shown(&wuji(&["explain", spelling]).output().unwrap()), page);
     }

@@ -78,7 +78,7 @@ fn fork_during_a_launch() {
          field f0 \"x\": i32 in T0.S1 (i)
          kernel fn0 \"k\"() {
            v1: i32 = const 0
-           v2: i32 = loop L0 (v3: i32 = v1) -> i32 {
+           v2: i32 = loop L0 (v3: i32 = v1) {
              continue L0 v3
            }
            store f0[v1], v2

@@ -97,7 +97,8 @@ fn aggregates_and_atomics_on_bytes() {
     let (m, tree, [_, b, _]) = blocked();
     let space = Space::Tree(tree, b);
     let vector = Type::Vector(Scalar::F64, 2);
-    let m = kernel(m, &[], &[Type::Scalar(Scalar::F64); 3], |bu, _| {
+    let all = Type::Vector(Scalar::F64, 3);
+    let m = kernel(m, &[], &[all], |bu, _| {
         let at = bu.i64(8);
         let x = bu.float(Scalar::F64, 1.5);
         let v = bu.value(Op::Splat(vector), &[x]);
@@ -111,7 +112,7 @@ fn aggregates_and_atomics_on_bytes() {
         let old = bu.value(Op::MemCompareExchange(space), &[second, three, x]);
         let v = bu.value(Op::MemLoad(space, vector), &[at]);
         let parts = [0, 1].map(|k| bu.value(Op::Extract(k), &[v]));
-        smallvec![parts[0], parts[1], old]
+        smallvec![bu.value(Op::Compose(all), &[parts[0], parts[1], old])]
     });
     let mut machine = Machine::lowered(&m, Config::default()).expect("a machine");
     let outcome = machine.run(&[]).expect("runs");
