@@ -163,7 +163,7 @@ fn explain() {
         expect![[r#"
             error: there is no error code `W9401`
 
-              tip: similar: W0401 (out-of-bounds write)
+              tip: similar: W0401 (out-of-bounds access)
 
             Usage: wuji explain [CODE]
 

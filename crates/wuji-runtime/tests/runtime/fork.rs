@@ -79,7 +79,7 @@ fn fork_during_a_launch() {
          kernel fn0 \"k\"() {
            v1: i32 = const 0
            v2: i32 = loop L0 (v3: i32 = v1) {
-             continue L0 v3
+             continue L0(v3)
            }
            store f0[v1], v2
            return
