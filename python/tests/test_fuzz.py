@@ -1,11 +1,33 @@
-"""Tests of the fuzzers themselves."""
+"""Short runs of the fuzzers; ``WUJI_FUZZ_SECONDS`` makes each take so long."""
 
 from __future__ import annotations
+
+import os
+import sys
 
 import pytest
 
 from fuzz import campaign, hosts, programs, reference
 from fuzz.program import Expr, Generator, Stmt, smaller, source
+
+SECONDS = os.environ.get("WUJI_FUZZ_SECONDS")
+
+
+def _run(attempt: campaign.Callable[[int], None], count: int) -> None:
+    limits = campaign.Limits(seconds=float(SECONDS or 120), programs=sys.maxsize if SECONDS else count)
+    tally = campaign.run(attempt, limits)
+    print(tally)
+    assert tally.failures == 0, "the output above has a program that reproduces it"
+
+
+def test_random_kernels_agree() -> None:
+    _run(programs.attempt, 40)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="faults are injected by Linux's means")
+def test_random_calls_survive_faults() -> None:
+    _run(hosts.attempt, 15)
+
 
 def test_a_wrong_result_is_noticed_and_shrunk(monkeypatch: pytest.MonkeyPatch) -> None:
     right = reference.evaluate

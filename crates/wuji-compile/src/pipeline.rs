@@ -5,6 +5,7 @@ use crate::options::{Math, Options};
 use crate::passes::{self, Cx, PASSES, Pass, PassKind, PrintAfter, Timing};
 use crate::remark::Remark;
 use std::borrow::Cow;
+use std::io::Write as _;
 use std::time::Instant;
 use strsim::levenshtein;
 use wuji_ir::module::Module;
@@ -74,7 +75,8 @@ fn print_after<'a>() -> Option<PrintAfter<'a>> {
     let wanted = std::env::var("WUJI_PRINT_AFTER").ok()?;
     Some(Box::new(move |pass, module| {
         if wanted.split(',').any(|w| w == pass || w == "all") {
-            eprintln!("; after {pass}\n{module}");
+            // `eprintln!` would panic on a full device.
+            let _ = writeln!(std::io::stderr(), "; after {pass}\n{module}");
         }
     }))
 }
@@ -112,7 +114,7 @@ pub fn compile_with_progress(
 fn explain(lowered: &Lowered) {
     if std::env::var_os("WUJI_EXPLAIN").is_some_and(|v| v == "1") {
         for remark in lowered.remarks() {
-            eprintln!("{remark}");
+            let _ = writeln!(std::io::stderr(), "{remark}");
         }
     }
 }

@@ -34,9 +34,13 @@ pub(crate) fn detached<R: Send>(
         let exception = RefCell::new(None);
         let handle_signals = || {
             let handled = Python::attach(|py| py.check_signals());
-            let goes_on = handled.is_ok();
-            exception.replace(handled.err());
-            goes_on
+            match handled {
+                Ok(()) => true,
+                Err(raised) => {
+                    exception.replace(Some(raised));
+                    false
+                }
+            }
         };
         let outcome = with_poll(&handle_signals, work);
         (outcome, exception.into_inner())

@@ -1,6 +1,7 @@
 //! The log of a world, for messages that are not errors.
 
 use std::fmt;
+use std::io::Write as _;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use wuji_ir::{Error, Result};
@@ -111,7 +112,8 @@ impl Log {
             .clone();
         match listener {
             Some(listener) => listener(level, &what()),
-            None => eprintln!("wuji: {level}: {}", what()),
+            // A full device behind the stream loses the message; `eprintln!` would panic.
+            None => drop(writeln!(std::io::stderr(), "wuji: {level}: {}", what())),
         }
     }
 }

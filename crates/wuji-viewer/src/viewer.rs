@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::io;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -147,7 +148,9 @@ impl ViewerBuilder {
         let limit = self.frames.or(windowless.then_some(HEADLESS_FRAMES));
         if let (Output::Headless(why), Some(recording), false) = (&output, &recording, self.quiet) {
             let frames = limit.unwrap_or(HEADLESS_FRAMES);
-            eprintln!(
+            // `eprintln!` would panic on a full device.
+            let _ = writeln!(
+                std::io::stderr(),
                 "no window ({why}): writing {frames} frames to {}",
                 recording.path().display()
             );
@@ -368,7 +371,7 @@ impl Drop for Viewer {
     /// Finishes the recording, if that was not done.
     fn drop(&mut self) {
         if let Err(error) = self.write() {
-            eprintln!("{error}");
+            let _ = writeln!(std::io::stderr(), "{error}");
         }
     }
 }

@@ -65,7 +65,8 @@ def scale(x: ti.types.ndarray(), factor: int):  # type: ignore[valid-type]
 @ti.kernel
 def forever(x: ti.template()):  # type: ignore[valid-type]
     for i in range(1 << 40):
-        x[None] = i
+        # A body that cannot be reduced to its last iteration.
+        x[None] = (x[None] * 5 + i) % 1000003
 
 
 class Session:
@@ -142,7 +143,8 @@ class Session:
 
     def wrong_shape(self, number: int) -> None:
         field, model = self.field(number)
-        expect_error("an array of another shape", lambda: field.from_numpy(np.zeros([n + 1 for n in model.shape], model.dtype)))
+        other = np.zeros((*model.shape, 2), model.dtype)
+        expect_error("an array of another shape", lambda: field.from_numpy(other))
 
     def wrong_index(self, number: int) -> None:
         field, model = self.field(number)
