@@ -48,13 +48,13 @@ def alarm(*_):
 """
 
 
-def program(source: str, *, stdout: Any = subprocess.PIPE) -> subprocess.CompletedProcess[str]:
+def program(source: str, *, stdout: Any = subprocess.PIPE, stderr: Any = subprocess.PIPE) -> subprocess.CompletedProcess[str]:
     """Run a program after the prelude."""
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "program.py"
         path.write_text(PRELUDE + textwrap.dedent(source))
         env = {**os.environ, "WUJI_CACHE": "off"}
-        return subprocess.run([sys.executable, str(path)], stdout=stdout, stderr=subprocess.PIPE, text=True, timeout=60, env=env)
+        return subprocess.run([sys.executable, str(path)], stdout=stdout, stderr=stderr, text=True, timeout=60, env=env)
 
 
 @pytest.mark.parametrize("kernel", ["serial()", "parallel(done)"])
@@ -291,6 +291,25 @@ def test_a_full_device_is_an_error():
     assert done.returncode != 0
     assert done.stderr.count("Traceback") <= 2  # one for the kernel, one of Python when it flushes at exit
     assert "OSError: [Errno 28]" in done.stderr
+
+
+def test_warnings_on_a_full_device_are_lost_and_nothing_else(tmp_path):
+    # No file can grow, so the kernel cannot be cached, which is a warning.
+    source = f"""
+import resource
+resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+del os.environ["WUJI_CACHE"]
+ti.init(arch=ti.cpu, verbose=False, offline_cache=True, offline_cache_file_path={str(tmp_path / "cache")!r})
+
+@ti.kernel
+def answer() -> ti.i32:
+    return 42
+
+print(answer())
+"""
+    with open("/dev/full", "w") as full:
+        done = program(source, stderr=full)
+    assert (done.returncode, done.stdout.strip()) == (0, "42")
 
 
 def test_a_closed_pipe_is_an_error():
