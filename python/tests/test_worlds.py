@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from conftest import ON_GPU
 
 import wuji as ti
 
@@ -209,6 +210,7 @@ def test_arrays_of_a_world_that_was_reset_are_freed():
         read(a)
 
 
+@pytest.mark.skipif(ON_GPU, reason="NumPy cannot use memory of a GPU")
 def test_memory_that_others_use_survives_the_reset():
     import numpy as np
 
