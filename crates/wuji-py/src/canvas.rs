@@ -283,7 +283,7 @@ impl Canvas {
         let (base, size) = self.pixels.0.bytes();
         let count = size / size_of::<Pixel>();
         // SAFETY: the view pins this many bytes, and they are aligned. Sources of pixels and positions that overlap them are refused. The GIL is held:
-        // another thread cannot use the array meanwhile.
+        // another thread cannot use the array during the call.
         let pixels = unsafe { std::slice::from_raw_parts_mut(base.cast(), count) };
         Framebuffer::over(self.width, self.height, pixels).expect("the array has this shape")
     }

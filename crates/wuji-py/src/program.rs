@@ -219,13 +219,13 @@ impl Program {
             Some((single, scalars)) if launched.result.len() == scalars.len() => {
                 value(py, *single, scalars.iter().copied(), &launched.result)?
             }
-            Some(_) if launched.told.is_some() => py.None().into_bound(py),
+            Some(_) if launched.error.is_some() => py.None().into_bound(py),
             Some(_) => {
                 let what = format!("kernel `{}` returned no result", self.name());
                 return Err(raised(&Error::new("W0502", what)));
             }
         };
-        match &launched.told {
+        match &launched.error {
             None => Ok(result),
             Some(error) => {
                 let raised = failed(error);

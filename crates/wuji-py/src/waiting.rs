@@ -22,7 +22,7 @@ fn on_main_thread() -> bool {
     })
 }
 
-/// Does work without the GIL. On the main thread, signal handlers run meanwhile; the exception of one ends the work, and is raised.
+/// Does work without the GIL. On the main thread, signal handlers run during it; the exception of one ends the work, and is raised.
 pub(crate) fn detached<R: Send>(
     py: Python<'_>,
     work: impl FnOnce() -> Result<R> + Send,

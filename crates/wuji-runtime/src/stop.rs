@@ -297,7 +297,7 @@ impl Watched {
                     idle = 0;
                     let began = Duration::from_nanos(began - 1);
                     let over = self.origin.elapsed().saturating_sub(began) > limit;
-                    // The launch may have ended meanwhile; the next one begins with a clean word.
+                    // The launch may have ended since; the next one begins with a clean word.
                     if over && self.stop.reason().is_none() {
                         self.stop.now(Reason::TimeLimit);
                     }

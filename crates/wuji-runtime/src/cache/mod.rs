@@ -335,7 +335,7 @@ fn read_plain_file(path: &Path) -> io::Result<(fs::File, Vec<u8>)> {
         }
     };
     plain(fs::metadata(path)?)?;
-    // It may have been exchanged meanwhile.
+    // Another process may have replaced it since.
     let mut file = fs::OpenOptions::new()
         .read(true)
         .custom_flags(libc::O_NONBLOCK)

@@ -38,7 +38,7 @@ fn child(device: &Device, small: &mut Instance<'_>, large: &mut Instance<'_>) ->
     let refused = |error: Option<wuji_ir::Error>| {
         error.is_some_and(|error| error.code == "W0509" && error.help.is_some())
     };
-    // It is told each time, whether workers are needed or not.
+    // The error is returned each time, whether workers are needed or not.
     for _ in 0..2 {
         if !refused(small.run(&[], 0, 0).err()) {
             return 1;

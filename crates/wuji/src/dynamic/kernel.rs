@@ -32,7 +32,7 @@ pub struct Launched {
     /// The scalars of the result, one per slot; none when the kernel gives none or ended early.
     pub result: SmallVec<[u64; 4]>,
     /// What went wrong on the way, such as writes outside of fields, which were dropped.
-    pub told: Option<Error>,
+    pub error: Option<Error>,
 }
 
 impl Kernel {
@@ -103,7 +103,7 @@ impl Kernel {
             })?;
             return Ok(Launched {
                 result: SmallVec::new(),
-                told: None,
+                error: None,
             });
         }
         let memories: SmallVec<[&Memory; 4]> = bodies.iter().map(|b| &b.memory).collect();
@@ -118,12 +118,12 @@ impl Kernel {
             Some(collected) => self.world.device().print(collected),
             None => Ok(()),
         };
-        let told = self.compiled.error_of(&bodies, arrays, &outcome);
-        if told.is_none() {
+        let error = self.compiled.error_of(&bodies, arrays, &outcome);
+        if error.is_none() {
             printed?;
         }
         Ok(Launched {
-            told,
+            error,
             result: outcome.result,
         })
     }

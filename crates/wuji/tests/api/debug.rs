@@ -171,9 +171,9 @@ fn reads_are_checked_on_request() {
                 continue;
             }
             let error = read.unwrap_err().to_string();
-            let told = "kernel `neighbours` read field `x` outside of its bounds";
+            let message = "kernel `neighbours` read field `x` outside of its bounds";
             assert!(
-                error.contains(told) && error.contains("the index is [4]"),
+                error.contains(message) && error.contains("the index is [4]"),
                 "{error}"
             );
             let error = host.unwrap_err().to_string();
