@@ -38,8 +38,8 @@ Run all checks that a change must pass
 Usage: cargo xtask test [--quick] [--fuzz-seconds N]
        cargo xtask test --backend cuda
 
-  --quick            run only the rules, `cargo test` (with the filetests) and the Python tests; no lints, doc tests or fuzzing
-  --fuzz-seconds N   duration of fuzzing (default 30)
+  --quick            run only the rules, `cargo test` (with the filetests) and the Python tests; no lints or doc tests
+  --fuzz-seconds N   fuzz for so long, beyond the fixed number of programs that the tests try
   --backend cuda     instead, run the tests that support it on the first GPU, including those in Python;
                      for a GPU machine without Rust, use `bundle` and WUJI_TEST_BACKEND=cuda sh test.sh
 

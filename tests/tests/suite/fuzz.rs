@@ -1,7 +1,7 @@
 //! Short runs of `cargo xtask fuzz`.
 //!
-//! `WUJI_FUZZ_SECONDS=N` makes each of them take so long. `cargo xtask test` sets it: this test program is compiled already, the
-//! program of `cargo xtask fuzz` is not.
+//! `WUJI_FUZZ_SECONDS=N` makes each of them take so long. `cargo xtask test --fuzz-seconds N` sets it: this test program is
+//! compiled already, the program of `cargo xtask fuzz` is not.
 
 use std::path::Path;
 use std::time::Duration;
@@ -42,7 +42,7 @@ fn random_programs_agree() {
 #[test]
 fn mutated_files_are_refused_or_agree() {
     let corpus = Corpus::load(Path::new("filetests")).unwrap();
-    let tally = run(&MutatedFiles { corpus }, 2000);
+    let tally = run(&MutatedFiles { corpus }, 20_000);
     assert!(
         tally.attempts - tally.skipped >= tally.attempts / 50,
         "{tally}"

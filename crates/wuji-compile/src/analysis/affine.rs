@@ -106,8 +106,8 @@ fn fits(r: Range, within: Range) -> bool {
     within.0 <= r.0 && r.1 <= within.1
 }
 
-/// The affine expression of an integer operation, if it has one.
-fn sum_or_product(op: BinOp, a: &Affine, b: &Affine) -> Option<Affine> {
+/// The affine expression of an operation on integers of a type, if it has one.
+fn sum_or_product(op: BinOp, ty: Scalar, a: &Affine, b: &Affine) -> Option<Affine> {
     let (constant, factor) = (a.as_constant(), b.as_constant());
     if op == BinOp::Add {
         a.add_scaled(b, 1)
@@ -120,15 +120,16 @@ fn sum_or_product(op: BinOp, a: &Affine, b: &Affine) -> Option<Affine> {
             (None, None) => None,
         }
     } else if op == BinOp::Shl {
-        let amount = factor.filter(|c| (0..31).contains(c));
+        let amount = factor.map(|c| c.rem_euclid(ty.bits().into()));
+        let amount = amount.filter(|c| *c < 31);
         amount.and_then(|c| a.scaled(1 << c))
     } else {
         None
     }
 }
 
-/// The range of an integer operation on two ranges, if it is known.
-fn binary_range(op: BinOp, a: Range, b: Range) -> Option<Range> {
+/// The range of an operation on two ranges of integers of a type, if it is known.
+fn binary_range(op: BinOp, ty: Scalar, a: Range, b: Range) -> Option<Range> {
     let constant = |r: Range| (r.0 == r.1).then_some(r.0);
     if op == BinOp::Add {
         return Some((a.0 + b.0, a.1 + b.1));
@@ -163,7 +164,8 @@ fn binary_range(op: BinOp, a: Range, b: Range) -> Option<Range> {
         let low = if a.0 < 0 { -(by - 1) } else { 0 };
         return Some((low.max(a.0.min(0)), (by - 1).min(a.1.max(0))));
     }
-    (op == BinOp::Shr && (0..64).contains(&by)).then(|| (a.0 >> by, a.1 >> by))
+    let amount = by.rem_euclid(ty.bits().into());
+    (op == BinOp::Shr).then(|| (a.0 >> amount, a.1 >> amount))
 }
 
 fn thread_range(op: ThreadOp) -> Option<Range> {
@@ -248,9 +250,9 @@ impl<'f> AffineAnalysis<'f> {
         let Op::Binary(op) = data.op else {
             return None;
         };
-        f.ty(v).as_scalar().filter(|s| s.is_int())?;
+        let ty = f.ty(v).as_scalar().filter(|s| s.is_int())?;
         let (a, b) = (self.expr(data.args[0]), self.expr(data.args[1]));
-        sum_or_product(op, &a, &b)
+        sum_or_product(op, ty, &a, &b)
     }
 
     /// Whether a value depends only on loop indices, parameters and constants, so that it is not loaded from
@@ -338,7 +340,8 @@ impl<'f> AffineAnalysis<'f> {
             return thread_range(op);
         }
         if let Op::Binary(op) = data.op {
-            return binary_range(op, self.range(data.args[0]), self.range(data.args[1]));
+            let (a, b) = (self.range(data.args[0]), self.range(data.args[1]));
+            return binary_range(op, f.ty(v).as_scalar()?, a, b);
         }
         if let Op::Convert(_) = data.op {
             f.ty(data.args[0]).as_scalar().filter(|s| !s.is_float())?;

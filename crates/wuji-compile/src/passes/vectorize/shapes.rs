@@ -304,7 +304,8 @@ impl<'a> Shapes<'a> {
             };
             product.and_then(|(a, c)| a.checked_mul(c))
         } else if data.op == Op::Binary(BinOp::Shl) {
-            let amount = constant(1).filter(|c| (0..31).contains(c));
+            let width = f.ty(data.args[0]).elem().map_or(0, Scalar::bits);
+            let amount = constant(1).filter(|c| (0..width.min(31).into()).contains(c));
             amount.and_then(|c| stride(0)?.checked_mul(1 << c))
         } else if let Op::Convert(to) = data.op {
             self.converted(data, to, affine).and(stride(0))
