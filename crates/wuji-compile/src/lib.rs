@@ -1,6 +1,7 @@
 //! The passes of the Wuji compiler and the one pipeline that orders them.
 
 pub mod analysis;
+pub mod autodiff;
 pub mod functions;
 pub mod nodes;
 pub mod options;

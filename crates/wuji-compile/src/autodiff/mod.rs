@@ -1,0 +1,85 @@
+//! Differentiation of kernels, from module to module.
+//!
+//! [`reverse`] makes the kernel that accumulates gradients (a vector-Jacobian product), [`forward`] the kernel that
+//! computes directional derivatives next to the values (a Jacobian-vector product). Both take a module of a frontend
+//! and give one that the pipeline compiles like any other, so they compose. `docs/design/differentiation.md` has the
+//! rules.
+
+use rustc_hash::FxHashMap;
+use wuji_ir::entities::{Array, Field};
+use wuji_ir::module::{Module, Span};
+use wuji_ir::{Error, Result};
+
+/// Where the derivatives of a kernel's data are: the adjoints of reverse mode, or the tangents of forward mode.
+///
+/// The fields and arrays are in the module already. What has no entry is a constant.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Derivatives {
+    pub fields: FxHashMap<Field, Field>,
+    pub arrays: FxHashMap<Array, Array>,
+    /// For by-value parameters, by number: a field without axes.
+    pub params: FxHashMap<u32, Field>,
+    /// For the result of the kernel: a field without axes.
+    pub result: Option<Field>,
+    /// Fields whose adjoint becomes zero where the kernel has stored an element, because an earlier value of the
+    /// element has an adjoint of its own. Reverse mode only.
+    pub overwritten: Vec<Field>,
+}
+
+/// A kernel of reverse mode, and what it relies on.
+#[derive(Clone, Debug)]
+pub struct Gradient {
+    pub module: Module,
+    pub uses: Vec<FieldUse>,
+}
+
+/// How a kernel uses a field, as far as it concerns gradients.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FieldUse {
+    pub field: Field,
+    pub kind: UseKind,
+    /// The element, axis by axis.
+    pub index: Vec<IndexRange>,
+    pub span: Span,
+}
+
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+pub enum UseKind {
+    /// The gradient kernel reads the values from before the kernel ran.
+    NeedsOld,
+    /// The gradient kernel reads the values that the kernel left, or that it did not change.
+    NeedsNew,
+    /// The kernel stores to the field, or updates it by an atomic.
+    Writes,
+}
+
+/// The index of an access along one axis.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+pub enum IndexRange {
+    /// A by-value parameter, if any, plus a constant.
+    One {
+        param: Option<u32>,
+        offset: i64,
+    },
+    Any,
+}
+
+/// The kernel that adds to the adjoints of its inputs what those of its outputs imply.
+///
+/// It runs after the kernel itself, on the values that the kernel has left.
+pub fn reverse(module: &Module, adjoints: &Derivatives) -> Result<Gradient> {
+    let _ = adjoints;
+    Err(Error::new(
+        "W0700",
+        format!("kernel `{}` cannot be differentiated", module.name),
+    ))
+}
+
+/// The kernel that also computes the tangents of its outputs, once for each entry of `tangents`.
+pub fn forward(module: &Module, tangents: &[Derivatives]) -> Result<Module> {
+    let _ = tangents;
+    Err(Error::new(
+        "W0700",
+        format!("kernel `{}` cannot be differentiated", module.name),
+    ))
+}
