@@ -22,7 +22,8 @@ pub struct Derivatives {
     /// For the result of the kernel: a field without axes.
     pub result: Option<Field>,
     /// Fields whose adjoint becomes zero where the kernel has stored an element, because an earlier value of the
-    /// element has an adjoint of its own. Reverse mode only.
+    /// element has an adjoint of its own. Reverse mode only. A tape adds those that earlier kernels access; `reverse`
+    /// itself knows those that the kernel reads before it stores to them.
     pub overwritten: Vec<Field>,
 }
 
@@ -49,6 +50,8 @@ pub enum UseKind {
     NeedsOld,
     /// The gradient kernel reads the values that the kernel left, or that it did not change.
     NeedsNew,
+    /// The kernel loads elements, so that the gradient kernel adds to their adjoints.
+    Reads,
     /// The kernel stores to the field, or updates it by an atomic.
     Writes,
 }
