@@ -5,6 +5,8 @@
 //! and give one that the pipeline compiles like any other, so they compose. `docs/design/differentiation.md` has the
 //! rules.
 
+mod partials;
+
 use rustc_hash::FxHashMap;
 use wuji_ir::entities::{Array, Field};
 use wuji_ir::module::{Module, Span};
