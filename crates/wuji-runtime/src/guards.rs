@@ -24,7 +24,9 @@ pub(crate) fn reset_guards(module: &mut Module) -> Result<()> {
     for f in module.funcs.values_mut() {
         for inst in f.insts.values_mut() {
             if let Some(access) = inst.op.access_mut() {
-                access.guard = Guard::Checked;
+                if access.guard == Guard::InBounds {
+                    access.guard = Guard::Checked;
+                }
                 if access.activation == Activation::KnownActive {
                     access.activation = Activation::IfAbsent;
                 }

@@ -5,7 +5,13 @@
 //! and give one that the pipeline compiles like any other, so they compose. `docs/design/differentiation.md` has the
 //! rules.
 
+mod activity;
 mod partials;
+mod reverse;
+mod shape;
+#[cfg(test)]
+mod tests;
+mod uses;
 
 use rustc_hash::FxHashMap;
 use wuji_ir::entities::{Array, Field};
@@ -73,11 +79,34 @@ pub enum IndexRange {
 ///
 /// It runs after the kernel itself, on the values that the kernel has left.
 pub fn reverse(module: &Module, adjoints: &Derivatives) -> Result<Gradient> {
-    let _ = adjoints;
-    Err(Error::new(
-        "W0700",
-        format!("kernel `{}` cannot be differentiated", module.name),
-    ))
+    let mut m = module.clone();
+    normalize(&mut m)?;
+    let Some(kernel) = m.kernel else {
+        return Err(Error::new("W0700", format!("`{}` has no kernel", m.name)));
+    };
+    let funcs = m.funcs.clone();
+    let uses = uses::of(&m, &funcs[kernel], adjoints)?;
+    let mut adjoints = adjoints.clone();
+    adjoints
+        .overwritten
+        .extend(uses::read_and_overwritten(&funcs[kernel]));
+    let gradient = reverse::gradient(&mut m.env, &funcs, kernel, &adjoints)?;
+    m.set_func(kernel, gradient);
+    m.add_defined();
+    m.env.name = format!("{}.grad", module.name);
+    wuji_ir::verify::verify(&m)?;
+    Ok(Gradient { module: m, uses })
+}
+
+/// Brings the functions of a module into the form that is differentiated.
+#[doc(hidden)]
+pub fn normalize(module: &mut Module) -> Result<()> {
+    let options = crate::Options::default();
+    let mut cx = crate::Cx::new(&options);
+    for pass in ["promote", "inline", "simplify"] {
+        crate::run_pass(pass, module, &mut cx)?;
+    }
+    Ok(())
 }
 
 /// The kernel that also computes the tangents of its outputs, once for each entry of `tangents`.

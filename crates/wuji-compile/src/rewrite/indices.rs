@@ -23,7 +23,7 @@ pub fn make_scalar(m: &mut Env, f: &mut Function) {
             wanted.push((inst, 1));
         }
         let access = f.insts[inst].op.access();
-        if let Some(access) = access.filter(|a| a.guard == Guard::Checked) {
+        if let Some(access) = access.filter(|a| a.guard.is_checked()) {
             let count = m.place_elem(f, access.place).1;
             for k in 0..count {
                 if component_of_vector(f, f.insts[inst].args[k]).is_some() {

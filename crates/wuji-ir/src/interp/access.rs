@@ -178,7 +178,8 @@ impl Launch<'_, '_> {
             return Err(self.error(NOT_INSIDE, why, span).note(note));
         }
         // An invalid component of a local is ignored, as in `insert`.
-        let quiet = element.is_some() && matches!(access.place, Place::Local(_));
+        let quiet = access.guard == Guard::Silent
+            || element.is_some() && matches!(access.place, Place::Local(_));
         if (writes || self.machine.config.check_reads) && !inside && !quiet {
             let values = indices.into_iter().map(reported).collect();
             let kind = if writes {

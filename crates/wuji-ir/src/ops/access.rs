@@ -21,8 +21,20 @@ op_enum! {
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Guard {
     Checked,
+    /// As `Checked`, but nothing is reported: the adjoint of a read, which may be outside.
+    Silent,
     /// Proved, split or versioned to be in range; or the user has disabled checks.
     InBounds,
+}
+
+impl Guard {
+    /// Whether the indices are still compared with the domain.
+    pub const fn is_checked(self) -> bool {
+        match self {
+            Guard::Checked | Guard::Silent => true,
+            Guard::InBounds => false,
+        }
+    }
 }
 
 /// Memory with elements that can be loaded and stored.

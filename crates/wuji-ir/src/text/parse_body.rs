@@ -576,6 +576,8 @@ impl Body<'_, '_> {
             let word = self.p.c.word("an activation mode or `inbounds`")?;
             if word == "inbounds" && guard == Guard::Checked {
                 guard = Guard::InBounds;
+            } else if word == "silent" && guard == Guard::Checked {
+                guard = Guard::Silent;
             } else if let (Some(a), None) = (Activation::from_name(word), activation) {
                 activation = Some(a);
             } else {
@@ -584,7 +586,7 @@ impl Body<'_, '_> {
                     .p
                     .c
                     .error("W0002", at, why)
-                    .help("there are: never, if_absent, known_active, inbounds"));
+                    .help("there are: never, if_absent, known_active, inbounds, silent"));
             }
         }
         Ok((activation.unwrap_or(default), guard))

@@ -318,9 +318,11 @@ impl<'a> BodyPrinter<'a> {
         if a.activation != op.default_activation() {
             write!(self.out, ".{}", a.activation.name())?;
         }
-        if a.guard == Guard::InBounds {
-            self.out.push_str(".inbounds");
-        }
+        self.out.push_str(match a.guard {
+            Guard::Checked => "",
+            Guard::Silent => ".silent",
+            Guard::InBounds => ".inbounds",
+        });
         if let AccessOp::Atomic(op) = op {
             write!(self.out, " {}", op.name())?;
         }

@@ -119,10 +119,7 @@ fn effective(f: &Function, index: Value, domain: (i128, End)) -> (i128, End) {
 }
 
 fn checked(f: &Function, inst: Inst) -> Option<&Access> {
-    f.insts[inst]
-        .op
-        .access()
-        .filter(|a| a.guard == Guard::Checked)
+    f.insts[inst].op.access().filter(|a| a.guard.is_checked())
 }
 
 fn proved(affine: &mut AffineAnalysis, index: Value, domain: (i128, End)) -> bool {

@@ -128,9 +128,7 @@ impl Lower<'_> {
         Some(Found {
             args,
             offset: results.next()?,
-            inside: (key.guard == Guard::Checked)
-                .then(|| results.next())
-                .flatten(),
+            inside: key.guard.is_checked().then(|| results.next()).flatten(),
             there: (key.mode != AccessMode::Read)
                 .then(|| results.next())
                 .flatten(),
@@ -150,7 +148,7 @@ impl Lower<'_> {
             }
         }
         let mut results = vec![I64];
-        results.extend((key.guard == Guard::Checked).then_some(BOOL));
+        results.extend(key.guard.is_checked().then_some(BOOL));
         results.extend((key.mode != AccessMode::Read).then_some(BOOL));
         let mut f = Function::new(name, &key.types, &results);
         f.traits.inline = true;

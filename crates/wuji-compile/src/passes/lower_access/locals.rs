@@ -94,7 +94,7 @@ impl Lower<'_> {
         let needs = self.b.func.insts[inst]
             .op
             .access()
-            .is_some_and(|a| a.guard == Guard::Checked && self.index_count(a) == 1);
+            .is_some_and(|a| a.guard.is_checked() && self.index_count(a) == 1);
         if !needs {
             return;
         }

@@ -169,7 +169,9 @@ impl Lower<'_> {
                 let offset = self.offset(&access, &exprs);
                 self.emit(&data.op, &access, ty, offset, operands)
             }
-            Guard::Checked => self.masked_access(&data.op, &access, ty, index_args, operands),
+            Guard::Checked | Guard::Silent => {
+                self.masked_access(&data.op, &access, ty, index_args, operands)
+            }
         };
         if let (Some(old), Some(new)) = (data.results.first(), result) {
             self.subst.set(*old, new);
@@ -429,7 +431,9 @@ impl Lower<'_> {
 
     /// What an access outside of its place reports: a read does only where reads are checked.
     fn outside(&self, op: &Op, place: Place) -> Option<SiteKind> {
-        if matches!(op, Op::Load(_)) {
+        if op.access().is_some_and(|a| a.guard == Guard::Silent) {
+            None
+        } else if matches!(op, Op::Load(_)) {
             self.check_reads.then_some(SiteKind::ReadOutOfRange(place))
         } else {
             Some(SiteKind::OutOfRange(place))

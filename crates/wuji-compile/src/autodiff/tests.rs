@@ -1,0 +1,288 @@
+//! Gradients against finite differences.
+//!
+//! A kernel maps the contents of its fields to new contents. With a weight for each new number, the weighted sum is a function of
+//! the old contents. Its derivative along a random direction is compared with the gradient that reverse mode gives.
+
+use super::{Derivatives, UseKind, reverse};
+use wuji_ir::Result;
+use wuji_ir::entities::Field;
+use wuji_ir::interp::{Config, Machine};
+use wuji_ir::layout::Child;
+use wuji_ir::module::Module;
+use wuji_ir::text::parse;
+use wuji_ir::types::{Imm, Scalar};
+
+/// The numbers of all fields.
+type Contents = Vec<Vec<Imm>>;
+
+/// Adds a field for the derivatives of each field that has floats, in a tree of the same structure.
+fn add_derivatives(m: &mut Module) -> Derivatives {
+    let mut out = Derivatives::default();
+    for tree in m.trees.keys().collect::<Vec<_>>() {
+        let mut copy = m.trees[tree].clone();
+        let new = m.trees.next_key();
+        for node in copy.nodes.values_mut() {
+            for child in &mut node.children {
+                let Child::Place(field) = child else {
+                    continue;
+                };
+                let mut data = m.fields[*field].clone();
+                data.tree = new;
+                data.name += ".grad";
+                let added = m.fields.push(data);
+                out.fields.insert(*field, added);
+                *child = Child::Place(added);
+            }
+        }
+        m.trees.push(copy);
+    }
+    let floats = |f: &Field| {
+        let scalars = m.structs.flatten(m.fields[*f].elem);
+        scalars.iter().any(|s| s.is_float())
+    };
+    out.fields.retain(|f, _| floats(f));
+    out
+}
+
+fn run(m: &Module, params: &[Imm], contents: &Contents) -> Result<Contents> {
+    let mut machine = Machine::new(m, Config::default())?;
+    for (field, values) in m.fields.keys().zip(contents) {
+        machine.fill(field, values)?;
+    }
+    machine.run(params)?;
+    m.fields.keys().map(|f| machine.field(f)).collect()
+}
+
+fn dot(a: &Contents, b: &Contents) -> f64 {
+    let pairs = a.iter().flatten().zip(b.iter().flatten());
+    pairs
+        .filter_map(|(x, y)| Some(x.as_float()? * y.as_float()?))
+        .sum()
+}
+
+fn moved(a: &Contents, by: &Contents, step: f64) -> Contents {
+    let shift = |x: &Imm, d: &Imm| match (x.as_float(), d.as_float()) {
+        (Some(at), Some(d)) => Imm::float(x.ty, at + step * d),
+        _ => *x,
+    };
+    a.iter()
+        .zip(by)
+        .map(|(a, b)| a.iter().zip(b).map(|(x, d)| shift(x, d)).collect())
+        .collect()
+}
+
+/// Checks the gradient of a kernel in textual IR, whose floats are `f64`, at random contents between `low` and `high`.
+fn check_text(
+    text: &str,
+    params: &[Imm],
+    (low, high): (f64, f64),
+    seed: u64,
+) -> std::result::Result<(), String> {
+    let say = |e: wuji_ir::Error| e.to_string();
+    let primal = parse(text, "grad.wir").map_err(say)?;
+    let mut state = seed;
+    let mut bits = || {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        state ^ state >> 29
+    };
+    let mut random = |low: f64, high: f64, m: &Module| -> Contents {
+        let mut number = |s: &Scalar| {
+            if s.is_float() {
+                let unit = (bits() >> 11) as f64 / (1u64 << 53) as f64;
+                Imm::float(*s, low + (high - low) * unit)
+            } else {
+                Imm::int(*s, (bits() % 4).into())
+            }
+        };
+        (m.fields.values())
+            .map(|f| {
+                let count: u64 = f.domain(&m.trees).iter().map(|d| d.1).product();
+                let scalars = m.structs.flatten(f.elem);
+                let mut out = Vec::new();
+                for _ in 0..count {
+                    out.extend(scalars.iter().map(|s| number(s)));
+                }
+                out
+            })
+            .collect()
+    };
+    let start = random(low, high, &primal);
+    let weights = random(-1.0, 1.0, &primal);
+    let direction = random(-1.0, 1.0, &primal);
+    let end = run(&primal, params, &start).map_err(say)?;
+
+    let mut m = primal.clone();
+    let mut adjoints = add_derivatives(&mut m);
+    adjoints.overwritten = primal.fields.keys().collect();
+    let gradient = reverse(&m, &adjoints).map_err(say)?;
+    let mut contents = end.clone();
+    for found in &gradient.uses {
+        if found.kind == UseKind::NeedsOld {
+            let k = found.field.as_u32() as usize;
+            contents[k] = start[k].clone();
+        }
+    }
+    for field in m.fields.keys().skip(primal.fields.len()) {
+        let of = adjoints.fields.iter().find(|(_, a)| **a == field);
+        contents.push(match of {
+            Some((of, _)) => weights[of.as_u32() as usize].clone(),
+            None => vec![Imm::zero(Scalar::I32); count(&m, field)],
+        });
+    }
+    let result = run(&gradient.module, params, &contents).map_err(say)?;
+    let adjoint: Contents = (primal.fields.keys())
+        .map(|f| match adjoints.fields.get(&f) {
+            Some(a) => result[a.as_u32() as usize].clone(),
+            None => Vec::new(),
+        })
+        .collect();
+    let reversed = dot(&adjoint, &direction);
+
+    let difference = |step: f64| -> std::result::Result<f64, String> {
+        let plus = run(&primal, params, &moved(&start, &direction, step)).map_err(say)?;
+        let minus = run(&primal, params, &moved(&start, &direction, -step)).map_err(say)?;
+        Ok((dot(&plus, &weights) - dot(&minus, &weights)) / (2.0 * step))
+    };
+    let (coarse, fine) = (difference(2e-5)?, difference(1e-5)?);
+    let expected = fine + (fine - coarse) / 3.0;
+    let scale = expected.abs().max(reversed.abs()).max(1e-3);
+    if (reversed - expected).abs() <= 1e-6 * scale {
+        return Ok(());
+    }
+    Err(format!(
+        "reverse mode gives {reversed}, differences {expected}\n{}",
+        gradient.module
+    ))
+}
+
+fn count(m: &Module, field: Field) -> usize {
+    let domain = m.fields[field].domain(&m.trees);
+    let elements: u64 = domain.iter().map(|d| d.1).product();
+    elements as usize * m.structs.flatten(m.fields[field].elem).len()
+}
+
+const FIELDS: &str = "tree T0 { dense S1 [i: 6] { place f0, f1, f2 } dense S2 [i: 5] { place f4, f5 } dense S3 [i: 6] { place f6 } place f3 }
+field f0 \"x\": f64 in T0.S1 (i)
+field f1 \"y\": f64 in T0.S1 (i)
+field f2 \"z\": f64 in T0.S1 (i)
+field f3 \"loss\": f64 in T0.S0 ()
+field f4 \"a\": f64x3 in T0.S2 (i)
+field f5 \"m\": f64x3x3 in T0.S2 (i)
+field f6 \"n\": i32 in T0.S3 (i)
+param p0 \"k\": i32
+";
+
+#[track_caller]
+fn check_in(range: (f64, f64), body: &str) {
+    let text = format!("{FIELDS}kernel fn0 \"kernel\"(v0: i32) {{\n{body}\nreturn\n}}\n");
+    for seed in 1..5 {
+        if let Err(why) = check_text(&text, &[Imm::int(Scalar::I32, 3)], range, seed) {
+            panic!("{body}\n{why}");
+        }
+    }
+}
+
+#[track_caller]
+fn check(body: &str) {
+    check_in((0.2, 1.5), body);
+}
+
+#[test]
+fn products() {
+    check(
+        "foreach L0 (v1: i32) in f0 { v2: f64 = load f0[v1] v3: f64 = load f1[v1] v4: f64 = mul v2, v3 v5: f64 = div v4, v3 v6: f64 = mul v5, v4 store f2[v1], v6 continue L0 }",
+    );
+}
+
+#[test]
+fn sums_into_a_loss() {
+    check(
+        "foreach L0 (v1: i32) in f0 { v2: f64 = load f0[v1] v3: f64 = mul v2, v2 v4: f64 = atomic add f3[], v3 continue L0 }",
+    );
+}
+
+#[test]
+fn in_place() {
+    check(
+        "foreach L0 (v1: i32) in f0 { v2: f64 = load f0[v1] v3: f64 = mul v2, v2 store f0[v1], v3 continue L0 }",
+    );
+}
+
+#[test]
+fn neighbours_and_outside() {
+    check(
+        "v9: i32 = const 1 foreach L0 (v1: i32) in f0 { v5: i32 = add v1, v9 v2: f64 = load f0[v5] v3: f64 = load f0[v1] v4: f64 = mul v2, v3 store f1[v1], v4 continue L0 }",
+    );
+}
+
+#[test]
+fn branches() {
+    check(
+        "v9: f64 = const 0.8 foreach L0 (v1: i32) in f0 { v2: f64 = load f0[v1] v3: f64 = load f1[v1] v4: bool = lt v2, v9 v5: f64 = if v4 { v6: f64 = mul v2, v3 v7: f64 = sin v6 yield v7 } else { v8: f64 = mul v3, v3 yield v8 } v10: f64 = mul v5, v5 store f2[v1], v10 continue L0 }",
+    );
+}
+
+#[test]
+fn sums_in_loops() {
+    check(
+        "v7: i32 = const 0 v8: i32 = const 1 v9: f64 = const 0.0 foreach L0 (v1: i32) in f0 { v2: f64 = load f0[v1] v3: f64 = for L1 v4: i32 in v7..v0 step v8 (v5: f64 = v9) { v10: f64 = load f1[v4] v11: f64 = mul v10, v2 v12: f64 = add v5, v11 continue L1(v12) } v13: f64 = mul v3, v3 store f2[v1], v13 continue L0 }",
+    );
+}
+
+#[test]
+fn carried_products() {
+    check(
+        "v7: i32 = const 0 v8: i32 = const 1 v9: f64 = const 1.0 foreach L0 (v1: i32) in f0 { v2: f64 = load f0[v1] v3: f64 = for L1 v4: i32 in v7..v0 step v8 (v5: f64 = v9) { v10: f64 = load f1[v4] v11: f64 = mul v10, v5 v12: f64 = sin v11 v14: f64 = add v12, v2 continue L1(v14) } v13: f64 = mul v3, v3 store f2[v1], v13 continue L0 }",
+    );
+}
+
+#[test]
+fn long_loops() {
+    check(
+        "v7: i32 = const 0 v8: i32 = const 1 v6: i32 = const 1000 v9: f64 = const 0.999 foreach L0 (v1: i32) in f0 { v2: f64 = load f0[v1] v3: f64 = for L1 v4: i32 in v7..v6 step v8 (v5: f64 = v2) { v10: f64 = sin v5 v11: f64 = mul v10, v9 v15: f64 = load f1[v1] v12: f64 = add v11, v15 continue L1(v12) } store f2[v1], v3 continue L0 }",
+    );
+}
+
+#[test]
+fn open_loops() {
+    check(
+        "v7: i32 = const 0 v8: i32 = const 1 v9: f64 = const 4.0 foreach L0 (v1: i32) in f0 { v2: f64 = load f0[v1] v3: f64 = loop L1 (v5: f64 = v2) { v10: f64 = load f1[v1] v11: f64 = mul v5, v5 v12: f64 = add v11, v10 v13: bool = gt v12, v9 if v13 { break L1(v12) } else { continue L1(v12) } unreachable } v14: f64 = mul v3, v3 store f2[v1], v14 continue L0 }",
+    );
+}
+
+#[test]
+fn vectors_and_matrices() {
+    check(
+        "foreach L0 (v1: i32) in f4 { v2: f64x3 = load f4[v1] v3: f64x3x3 = load f5[v1] v4: f64x3 = matmul v3, v2 v5: f64 = dot v4, v2 v6: f64 = determinant v3 v7: f64 = mul v5, v6 v8: f64x3x3 = inverse v3 v9: f64x3 = matmul v8, v4 v10: f64 = extract v9.1 v11: f64 = mul v10, v7 v12: f64 = atomic add f3[], v11 v13: f64x3 = cross v4, v9 v14: f64 = reduce mul v13 v15: f64 = atomic add f3[], v14 v16: f64x3x3 = outer v2, v4 v17: f64x3x3 = matmul v16, v3 v18: f64 = reduce max v17 v19: f64 = atomic add f3[], v18 continue L0 }",
+    );
+}
+
+#[test]
+fn serial_values_in_parallel_loops() {
+    check(
+        "v9: i32 = const 2 v8: f64 = load f0[v9] v7: f64 = mul v8, v8 foreach L0 (v1: i32) in f0 { v2: f64 = load f1[v1] v3: f64 = mul v2, v7 store f2[v1], v3 continue L0 }",
+    );
+}
+
+#[test]
+fn extrema() {
+    check(
+        "foreach L0 (v1: i32) in f0 { v2: f64 = load f0[v1] v3: f64 = mul v2, v2 v4: f64 = atomic max f3[], v3 continue L0 }",
+    );
+}
+
+#[test]
+fn several_parallel_loops() {
+    check(
+        "foreach L0 (v1: i32) in f0 { v2: f64 = load f0[v1] v3: f64 = mul v2, v2 store f1[v1], v3 continue L0 } foreach L1 (v4: i32) in f0 { v5: f64 = load f1[v4] v6: f64 = mul v5, v5 store f2[v4], v6 continue L1 }",
+    );
+}
+
+#[test]
+fn serial_recurrences_in_memory() {
+    check(
+        "v7: i32 = const 0 v8: i32 = const 1 v6: i32 = const 5 for L1 v4: i32 in v7..v6 step v8 { v2: f64 = load f0[v4] v3: f64 = sin v2 v5: i32 = add v4, v8 store f0[v5], v3 continue L1 }",
+    );
+}
