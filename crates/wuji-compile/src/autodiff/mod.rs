@@ -15,6 +15,7 @@ mod uses;
 
 use rustc_hash::FxHashMap;
 use wuji_ir::entities::{Array, Field};
+use wuji_ir::layout::Child;
 use wuji_ir::module::{Module, Span};
 use wuji_ir::{Error, Result};
 
@@ -73,6 +74,35 @@ pub enum IndexRange {
         offset: i64,
     },
     Any,
+}
+
+/// Adds a field for the derivatives of each field that has floats, in a tree of the same structure.
+pub fn add_derivatives(m: &mut Module) -> Derivatives {
+    let mut out = Derivatives::default();
+    for tree in m.trees.keys().collect::<Vec<_>>() {
+        let mut copy = m.trees[tree].clone();
+        let new = m.trees.next_key();
+        for node in copy.nodes.values_mut() {
+            for child in &mut node.children {
+                let Child::Place(field) = child else {
+                    continue;
+                };
+                let mut data = m.fields[*field].clone();
+                data.tree = new;
+                data.name += ".grad";
+                let added = m.fields.push(data);
+                out.fields.insert(*field, added);
+                *child = Child::Place(added);
+            }
+        }
+        m.trees.push(copy);
+    }
+    let floats = |f: &Field| {
+        let scalars = m.structs.flatten(m.fields[*f].elem);
+        scalars.iter().any(|s| s.is_float())
+    };
+    out.fields.retain(|f, _| floats(f));
+    out
 }
 
 /// The kernel that adds to the adjoints of its inputs what those of its outputs imply.

@@ -3,46 +3,16 @@
 //! A kernel maps the contents of its fields to new contents. With a weight for each new number, the weighted sum is a function of
 //! the old contents. Its derivative along a random direction is compared with the gradient that reverse mode gives.
 
-use super::{Derivatives, UseKind, reverse};
+use super::{UseKind, add_derivatives, reverse};
 use wuji_ir::Result;
 use wuji_ir::entities::Field;
 use wuji_ir::interp::{Config, Machine};
-use wuji_ir::layout::Child;
 use wuji_ir::module::Module;
 use wuji_ir::text::parse;
 use wuji_ir::types::{Imm, Scalar};
 
 /// The numbers of all fields.
 type Contents = Vec<Vec<Imm>>;
-
-/// Adds a field for the derivatives of each field that has floats, in a tree of the same structure.
-fn add_derivatives(m: &mut Module) -> Derivatives {
-    let mut out = Derivatives::default();
-    for tree in m.trees.keys().collect::<Vec<_>>() {
-        let mut copy = m.trees[tree].clone();
-        let new = m.trees.next_key();
-        for node in copy.nodes.values_mut() {
-            for child in &mut node.children {
-                let Child::Place(field) = child else {
-                    continue;
-                };
-                let mut data = m.fields[*field].clone();
-                data.tree = new;
-                data.name += ".grad";
-                let added = m.fields.push(data);
-                out.fields.insert(*field, added);
-                *child = Child::Place(added);
-            }
-        }
-        m.trees.push(copy);
-    }
-    let floats = |f: &Field| {
-        let scalars = m.structs.flatten(m.fields[*f].elem);
-        scalars.iter().any(|s| s.is_float())
-    };
-    out.fields.retain(|f, _| floats(f));
-    out
-}
 
 fn run(m: &Module, params: &[Imm], contents: &Contents) -> Result<Contents> {
     let mut machine = Machine::new(m, Config::default())?;
@@ -285,4 +255,204 @@ fn serial_recurrences_in_memory() {
     check(
         "v7: i32 = const 0 v8: i32 = const 1 v6: i32 = const 5 for L1 v4: i32 in v7..v6 step v8 { v2: f64 = load f0[v4] v3: f64 = sin v2 v5: i32 = add v4, v8 store f0[v5], v3 continue L1 }",
     );
+}
+
+#[track_caller]
+fn check_module(text: &str) {
+    for seed in 1..5 {
+        if let Err(why) = check_text(text, &[Imm::int(Scalar::I32, 3)], (0.2, 1.5), seed) {
+            panic!("{text}\n{why}");
+        }
+    }
+}
+
+#[test]
+fn temps() {
+    check_module(&format!(
+        "{FIELDS}temp t0: f64
+kernel fn0 \"kernel\"(v0: i32) {{
+  v1: f64 = const 0.5
+  store t0[], v1
+  foreach L0 (v2: i32) in f0 {{
+    v3: f64 = load f0[v2]
+    v4: f64 = mul v3, v3
+    v5: f64 = atomic add t0[], v4
+    continue L0
+  }}
+  v6: f64 = load t0[]
+  v7: f64 = mul v6, v6
+  store f3[], v7
+  foreach L1 (v8: i32) in f0 {{
+    v9: f64 = load f1[v8]
+    v10: f64 = mul v9, v7
+    v11: f64 = sin v10
+    store f2[v8], v11
+    continue L1
+  }}
+  return
+}}"
+    ));
+}
+
+#[test]
+fn recursive_functions() {
+    check_module(&format!(
+        "{FIELDS}
+fn fn0 \"power\"(v0: f64, v1: i32) -> f64 {{
+  v2: i32 = const 0
+  v3: i32 = const 1
+  v4: bool = le v1, v2
+  v5: f64 = if v4 {{
+    v6: f64 = cos v0
+    yield v6
+  }} else {{
+    v7: i32 = sub v1, v3
+    v8: f64 = load f1[v7]
+    v9: f64 = mul v8, v0
+    v10: f64 = call fn0(v9, v7)
+    v11: f64 = mul v10, v0
+    yield v11
+  }}
+  return v5
+}}
+kernel fn1 \"kernel\"(v0: i32) {{
+  foreach L0 (v2: i32) in f0 {{
+    v3: f64 = load f0[v2]
+    v4: f64 = call fn0(v3, v0)
+    v5: f64 = mul v4, v4
+    store f2[v2], v5
+    continue L0
+  }}
+  return
+}}"
+    ));
+}
+
+#[test]
+fn structs() {
+    check_module(&format!(
+        "struct s0 \"pair\" {{ value: f64, count: i32, more: f64x2 }}
+tree T0 {{ dense S1 [i: 4] {{ place f0, f1 }} place f2 }}
+field f0 \"p\": s0 in T0.S1 (i)
+field f1 \"q\": s0 in T0.S1 (i)
+field f2 \"loss\": f64 in T0.S0 ()
+param p0 \"k\": i32
+kernel fn0 \"kernel\"(v0: i32) {{
+  foreach L0 (v1: i32) in f0 {{
+    v2: s0 = load f0[v1]
+    v3: f64 = extract v2.0
+    v4: f64x2 = extract v2.2
+    v5: f64 = extract v4.1
+    v6: f64 = mul v3, v5
+    v7: f64x2 = splat v6
+    v8: f64x2 = mul v7, v4
+    v9: s0 = insert v2.2, v8
+    store f1[v1], v9
+    v10: f64 = load f0[v1].2.0
+    v11: f64 = mul v10, v6
+    v12: f64 = atomic add f2[], v11
+    continue L0
+  }}
+  return
+}}"
+    ));
+}
+
+#[test]
+fn nested_loops() {
+    check(
+        "v7: i32 = const 0 v8: i32 = const 1 foreach L0 (v1: i32) in f0 { v2: f64 = load f0[v1] v3: f64 = for L1 v4: i32 in v7..v0 step v8 (v5: f64 = v2) { v20: f64 = for L2 v21: i32 in v7..v4 step v8 (v22: f64 = v5) { v23: f64 = load f1[v21] v24: f64 = mul v22, v23 v25: f64 = sin v24 v26: f64 = add v25, v2 continue L2(v26) } v27: f64 = mul v20, v5 continue L1(v27) } store f2[v1], v3 continue L0 }",
+    );
+}
+
+#[test]
+fn loops_that_count_down_by_two() {
+    check(
+        "v7: i32 = const 5 v8: i32 = const -2 v6: i32 = const 0 foreach L0 (v1: i32) in f0 { v2: f64 = load f0[v1] v3: f64 = for L1 v4: i32 in v7..v6 step v8 (v5: f64 = v2) { v10: f64 = load f1[v4] v11: f64 = mul v5, v10 v12: f64 = cos v11 continue L1(v12) } store f2[v1], v3 continue L0 }",
+    );
+}
+
+#[test]
+fn several_carried_values() {
+    check(
+        "v7: i32 = const 0 v8: i32 = const 1 v6: i32 = const 7 foreach L0 (v1: i32) in f0 { v2: f64 = load f0[v1] v9: f64 = load f1[v1] v3: f64, v13: f64 = for L1 v4: i32 in v7..v6 step v8 (v5: f64 = v2, v14: f64 = v9) { v11: f64 = mul v5, v14 v12: f64 = sin v11 continue L1(v14, v12) } v15: f64 = mul v3, v13 store f2[v1], v15 continue L0 }",
+    );
+}
+
+#[test]
+fn components_by_number() {
+    check(
+        "foreach L0 (v1: i32) in f4 { v2: f64x3 = load f4[v1] v3: f64 = extract v2[v1] v4: f64 = mul v3, v3 v5: f64x3 = insert v2[v1], v4 v6: f64x3 = mul v5, v2 store f4[v1], v6 v7: f64 = load f5[v1].[v1] v8: f64 = mul v7, v3 v9: f64 = atomic add f3[], v8 continue L0 }",
+    );
+}
+
+#[test]
+fn branches_in_loops_with_writes() {
+    check(
+        "v7: i32 = const 0 v8: i32 = const 1 v9: i32 = const 2 v6: i32 = const 6 foreach L0 (v1: i32) in f0 { v2: f64 = load f0[v1] v3: f64 = for L1 v4: i32 in v7..v6 step v8 (v5: f64 = v2) { v10: i32 = rem v4, v9 v11: bool = eq v10, v7 v12: f64 = if v11 { v13: f64 = load f1[v4] v14: f64 = mul v13, v5 v15: f64 = atomic add f3[], v14 v16: f64 = sin v14 yield v16 } else { yield v5 } continue L1(v12) } store f2[v1], v3 continue L0 }",
+    );
+}
+
+/// The versions of `x` that the gradient of a kernel needs, and whether its adjoint is cleared.
+fn versions(body: &str) -> (Vec<UseKind>, usize) {
+    let text = format!("{FIELDS}kernel fn0 \"kernel\"(v0: i32) {{\n{body}\nreturn\n}}\n");
+    let mut m = parse(&text, "grad.wir").unwrap();
+    let adjoints = add_derivatives(&mut m);
+    let gradient = reverse(&m, &adjoints).unwrap();
+    let x = |u: &&super::FieldUse| u.field.as_u32() == 0;
+    let kinds = gradient.uses.iter().filter(x).map(|u| u.kind);
+    let stores = gradient.module.to_string().matches("store.silent").count();
+    (kinds.collect(), stores)
+}
+
+#[test]
+fn a_recurrence_reads_what_it_has_left() {
+    let body = "v7: i32 = const 0 v8: i32 = const 1 v6: i32 = const 5 for L1 v4: i32 in v7..v6 step v8 { v2: f64 = load f0[v4] v3: f64 = sin v2 v5: i32 = add v4, v8 store f0[v5], v3 continue L1 }";
+    use UseKind::{NeedsNew, Reads, Writes};
+    assert_eq!(versions(body), (vec![Reads, NeedsNew, Writes], 0));
+}
+
+#[test]
+fn a_recurrence_to_the_left_needs_old_values() {
+    let body = "v7: i32 = const 1 v8: i32 = const 1 v6: i32 = const 6 for L1 v4: i32 in v7..v6 step v8 { v2: f64 = load f0[v4] v3: f64 = sin v2 v5: i32 = sub v4, v8 store f0[v5], v3 continue L1 }";
+    use UseKind::{NeedsOld, Reads, Writes};
+    assert_eq!(versions(body), (vec![Reads, NeedsOld, Writes], 1));
+}
+
+#[test]
+fn elements_named_by_parameters_are_disjoint() {
+    let body = "v7: i32 = const 1 v1: i32 = add v0, v7 v2: f64 = load f0[v0] v3: f64 = sin v2 store f0[v1], v3";
+    use UseKind::{NeedsNew, Reads, Writes};
+    assert_eq!(versions(body), (vec![Reads, NeedsNew, Writes], 0));
+}
+
+#[test]
+fn an_update_in_place_needs_old_values() {
+    let body = "foreach L0 (v1: i32) in f0 { v2: f64 = load f0[v1] v3: f64 = sin v2 store f0[v1], v3 continue L0 }";
+    use UseKind::{NeedsOld, Reads, Writes};
+    assert_eq!(versions(body), (vec![Reads, NeedsOld, Writes], 1));
+}
+
+#[test]
+fn values_that_are_overwritten_between_two_reads_are_refused() {
+    let text = format!(
+        "{FIELDS}kernel fn0 \"kernel\"(v0: i32) {{
+  foreach L0 (v1: i32) in f0 {{
+    v2: f64 = load f0[v1]
+    v3: f64 = sin v2
+    store f0[v1], v3
+    v4: f64 = load f0[v1]
+    v5: f64 = mul v4, v4
+    store f1[v1], v5
+    v6: f64 = mul v5, v4
+    store f0[v1], v6
+    continue L0
+  }}
+  return
+}}"
+    );
+    let mut m = parse(&text, "grad.wir").unwrap();
+    let adjoints = add_derivatives(&mut m);
+    let error = reverse(&m, &adjoints).map(|_| ()).unwrap_err();
+    assert_eq!(error.code, "W0706");
 }

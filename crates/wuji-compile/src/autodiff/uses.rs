@@ -1,11 +1,14 @@
 //! Which elements of fields a kernel and its gradient kernel access, and whether the gradient kernel reads what it needs.
 
 use super::{Derivatives, FieldUse, IndexRange, UseKind};
+use crate::analysis::affine::AffineAnalysis;
 use crate::autodiff::activity::Activity;
 use crate::rewrite::Structure;
+use rustc_hash::FxHashSet;
+use std::cmp::Ordering;
 use wuji_ir::entities::{Field, Inst, Value};
 use wuji_ir::module::{Function, Module, ValueDef};
-use wuji_ir::ops::{AccessOp, BinOp, Op, OpClass, Place};
+use wuji_ir::ops::{AccessOp, BinOp, ControlOp, Op, OpClass, Place};
 use wuji_ir::types::Imm;
 use wuji_ir::{Error, Position, Result};
 
@@ -24,12 +27,14 @@ struct Use {
 pub(super) fn of(m: &Module, f: &Function, d: &Derivatives) -> Result<Vec<FieldUse>> {
     let activity = Activity::of(&m.env, f, d, true)?;
     let all = accesses(f);
+    let structure = Structure::of(f);
+    let mut order = Order::new(f, &structure);
     let mut out = Vec::new();
     for access in &all {
         let data = &f.insts[access.inst];
         let kind = match access.op {
             AccessOp::Load if activity.is_needed(data.results[0]) => {
-                needed_version(m, f, &all, access)?
+                needed_version(m, &mut order, &all, access)?
             }
             AccessOp::Load => UseKind::Reads,
             AccessOp::Store | AccessOp::Atomic(_) | AccessOp::CompareExchange => UseKind::Writes,
@@ -56,11 +61,16 @@ pub(super) fn of(m: &Module, f: &Function, d: &Derivatives) -> Result<Vec<FieldU
 /// Fields that the kernel reads and stores to: elements have two values, each with its adjoint.
 pub(super) fn read_and_overwritten(f: &Function) -> Vec<Field> {
     let all = accesses(f);
+    let structure = Structure::of(f);
+    let mut order = Order::new(f, &structure);
     let mut out = Vec::new();
     for store in all.iter().filter(|a| a.op == AccessOp::Store) {
-        let read =
-            |a: &Use| a.field == store.field && a.op == AccessOp::Load && !is_after(f, store, a);
-        if all.iter().any(read) && !out.contains(&store.field) {
+        let mut read = |a: &Use| {
+            a.field == store.field
+                && a.op == AccessOp::Load
+                && matches!(order.of(store, a), Relation::Before | Relation::Unknown)
+        };
+        if all.iter().any(&mut read) && !out.contains(&store.field) {
             out.push(store.field);
         }
     }
@@ -89,55 +99,138 @@ fn accesses(f: &Function) -> Vec<Use> {
     out
 }
 
-/// Whether a load surely reads what a store has left: it is in a later loop, or behind the store in the same iteration
-/// and at the same index.
-fn is_after(f: &Function, store: &Use, load: &Use) -> bool {
-    store.unit < load.unit
-        || store.unit == load.unit && store.order < load.order && same_element(f, store, load)
-}
-
-fn same_element(f: &Function, a: &Use, b: &Use) -> bool {
-    address(f, a) == address(f, b)
-}
-
 fn address<'f>(f: &'f Function, access: &Use) -> &'f [Value] {
     let data = &f.insts[access.inst];
     &data.args[..data.args.len() - access.op.operands()]
 }
 
 /// Which values of a field the gradient kernel must read for a load of the kernel.
-fn needed_version(m: &Module, f: &Function, all: &[Use], load: &Use) -> Result<UseKind> {
-    let structure = Structure::of(f);
-    let in_loop = |inst: Inst| {
-        let mut outer = structure.parent(inst);
-        while let Some(control) = outer {
-            if let Op::For(..) | Op::Loop(_) = f.insts[control].op {
-                return true;
-            }
-            outer = structure.parent(control);
+fn needed_version(m: &Module, order: &mut Order, all: &[Use], load: &Use) -> Result<UseKind> {
+    let (mut old, mut new) = (None, None);
+    for write in all {
+        if write.field != load.field || write.op == AccessOp::Load {
+            continue;
         }
-        false
-    };
-    let mut old: Option<&Use> = None;
-    let mut new: Option<&Use> = None;
-    for write in all
-        .iter()
-        .filter(|a| a.field == load.field && a.op != AccessOp::Load)
-    {
-        if write.unit > load.unit {
-            old = Some(write);
-        } else if is_after(f, write, load) {
-            new = Some(write);
-        } else if write.order > load.order && same_element(f, write, load) && !in_loop(load.inst) {
-            old = Some(write);
-        } else if write.order < load.order {
-            new = new.or(Some(write));
+        match order.of(write, load) {
+            Relation::Disjoint | Relation::Unknown => {}
+            Relation::Before => old = Some(write),
+            Relation::After => new = Some(write),
         }
     }
     match (old, new) {
-        (Some(old), Some(_)) => Err(overwritten(m, f, load, old)),
+        (Some(old), Some(_)) => Err(overwritten(m, order.f, load, old)),
         (Some(_), None) => Ok(UseKind::NeedsOld),
         (None, _) => Ok(UseKind::NeedsNew),
+    }
+}
+
+/// What is known about an element that a kernel both writes and reads.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+enum Relation {
+    /// There is none.
+    Disjoint,
+    /// It is read before it is written, for the last time.
+    Before,
+    /// It is read after it has been written, for the last time.
+    After,
+    Unknown,
+}
+
+/// The order of accesses.
+struct Order<'f> {
+    f: &'f Function,
+    structure: &'f Structure,
+    affine: AffineAnalysis<'f>,
+}
+
+impl<'f> Order<'f> {
+    fn new(f: &'f Function, structure: &'f Structure) -> Order<'f> {
+        Order {
+            f,
+            structure,
+            affine: AffineAnalysis::new(f, structure),
+        }
+    }
+
+    fn of(&mut self, write: &Use, load: &Use) -> Relation {
+        let mut loops = FxHashSet::default();
+        let mut earlier = None;
+        for (w, l) in address(self.f, write).iter().zip(address(self.f, load)) {
+            let (w, l) = (self.affine.expr(*w), self.affine.expr(*l));
+            let Some(distance) = w.add_scaled(&l, -1).and_then(|d| d.as_constant()) else {
+                return self.by_unit(write, load);
+            };
+            loops.extend(w.terms.iter().map(|t| t.0));
+            if distance == 0 {
+                continue;
+            }
+            match w.terms[..] {
+                _ if w.terms.iter().all(|t| self.is_param(t.0)) => return Relation::Disjoint,
+                // Iteration `i` writes `c * i + a` and reads `c * i + a - distance`.
+                [(index, c)] if write.unit == load.unit && earlier.is_none() => {
+                    let step = self.step(index);
+                    let Some(step) = step else {
+                        return self.by_unit(write, load);
+                    };
+                    earlier = Some((distance > 0) != ((c > 0) != (step > 0)));
+                }
+                _ => return self.by_unit(write, load),
+            }
+        }
+        if write.unit != load.unit || !self.is_written_once(write, &loops) {
+            return self.by_unit(write, load);
+        }
+        match earlier {
+            Some(true) => Relation::After,
+            Some(false) => Relation::Before,
+            None if write.order < load.order => Relation::After,
+            None => Relation::Before,
+        }
+    }
+
+    fn by_unit(&self, write: &Use, load: &Use) -> Relation {
+        match write.unit.cmp(&load.unit) {
+            Ordering::Less => Relation::After,
+            Ordering::Greater => Relation::Before,
+            Ordering::Equal => Relation::Unknown,
+        }
+    }
+
+    fn is_param(&self, v: Value) -> bool {
+        matches!(self.f.values[v].def, ValueDef::Param(region, _) if region == self.f.entry)
+    }
+
+    /// The constant step of the serial loop with this index.
+    fn step(&self, index: Value) -> Option<i128> {
+        let ValueDef::Param(region, 0) = self.f.values[index].def else {
+            return None;
+        };
+        let owner = self.structure.owner[region].expand()?;
+        let data = &self.f.insts[owner];
+        let Op::For(..) = data.op else {
+            return None;
+        };
+        self.f.constant(data.args[2])?.as_int()
+    }
+
+    /// Whether every iteration of the serial loops around a write has an element of its own.
+    fn is_written_once(&self, write: &Use, indices: &FxHashSet<Value>) -> bool {
+        let mut outer = self.structure.parent(write.inst);
+        while let Some(control) = outer {
+            let data = &self.f.insts[control];
+            let own = match data.op.control() {
+                Some(ControlOp::For(..)) => {
+                    indices.contains(&self.f.regions[data.regions[0]].params[0])
+                }
+                Some(ControlOp::Loop(_)) => false,
+                Some(ControlOp::If | ControlOp::Block(_) | ControlOp::ForEach(..)) | None => true,
+            };
+            if !own {
+                return false;
+            }
+            outer = self.structure.parent(control);
+        }
+        true
     }
 }
 
