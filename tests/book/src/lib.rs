@@ -11,6 +11,7 @@
 //! | `wir,interpret` | also run it in the interpreter |
 //! | `wir,lowered` | run it in the interpreter for lowered modules |
 //! | `wir,pass=a+b` | run these passes |
+//! | `wir,gradient` | differentiate it in reverse mode |
 //! | `python` | `python/tests/test_book.py` runs it; it must succeed |
 //! | `python,no_run` | compile it |
 //! | `python,error` | run it; it must fail with the error in the following `text` block |

@@ -112,7 +112,7 @@ pub fn reverse(module: &Module, adjoints: &Derivatives) -> Result<Gradient> {
     let mut m = module.clone();
     normalize(&mut m)?;
     let Some(kernel) = m.kernel else {
-        return Err(Error::new("W0700", format!("`{}` has no kernel", m.name)));
+        return Err(Error::new("W0330", format!("`{}` has no kernel", m.name)));
     };
     let funcs = m.funcs.clone();
     let uses = uses::of(&m, &funcs[kernel], adjoints)?;

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use wuji::World;
 use wuji_book::{Block, Page, pages};
-use wuji_compile::{Cx, Options, run_pass};
+use wuji_compile::{Cx, Options, autodiff, run_pass};
 use wuji_ir::interp::{Config, Machine};
 use wuji_ir::module::Module;
 use wuji_ir::text::parse_located;
@@ -75,6 +75,10 @@ fn run(block: &Block, file: &str) -> Result<()> {
                 "run" => launch(&module)?,
                 "interpret" => interpret(Machine::new(&module, config())?, &module)?,
                 "lowered" => interpret(Machine::lowered(&module, config())?, &module)?,
+                "gradient" => {
+                    let adjoints = autodiff::add_derivatives(&mut module);
+                    module = autodiff::reverse(&module, &adjoints)?.module;
+                }
                 "deterministic" => {}
                 other => return Err(Error::new("W0000", format!("unknown attribute `{other}`"))),
             },
