@@ -6,6 +6,8 @@
 //! rules.
 
 mod activity;
+mod arrays;
+mod exits;
 mod partials;
 mod reverse;
 mod shape;
@@ -13,6 +15,9 @@ mod shape;
 mod tests;
 mod uses;
 
+use crate::options::{Math, Options};
+use crate::passes::Cx;
+use crate::pipeline::run_pass;
 use rustc_hash::FxHashMap;
 use wuji_ir::entities::{Array, Field};
 use wuji_ir::layout::Child;
@@ -128,17 +133,6 @@ pub fn reverse(module: &Module, adjoints: &Derivatives) -> Result<Gradient> {
     Ok(Gradient { module: m, uses })
 }
 
-/// Brings the functions of a module into the form that is differentiated.
-#[doc(hidden)]
-pub fn normalize(module: &mut Module) -> Result<()> {
-    let options = crate::Options::default();
-    let mut cx = crate::Cx::new(&options);
-    for pass in ["promote", "inline", "simplify"] {
-        crate::run_pass(pass, module, &mut cx)?;
-    }
-    Ok(())
-}
-
 /// The kernel that also computes the tangents of its outputs, once for each entry of `tangents`.
 pub fn forward(module: &Module, tangents: &[Derivatives]) -> Result<Module> {
     let _ = tangents;
@@ -146,4 +140,23 @@ pub fn forward(module: &Module, tangents: &[Derivatives]) -> Result<Module> {
         "W0700",
         format!("kernel `{}` cannot be differentiated", module.name),
     ))
+}
+
+/// Brings a module into the form that differentiation expects: no calls but recursive ones, no locals but shared
+/// arrays, and no early exits.
+#[doc(hidden)]
+pub fn normalize(module: &mut Module) -> Result<()> {
+    let options = Options {
+        math: Math::Strict,
+        ..Options::default()
+    };
+    let mut cx = Cx::new(&options);
+    for pass in ["promote", "inline", "simplify"] {
+        run_pass(pass, module, &mut cx)?;
+    }
+    for f in module.funcs.values_mut() {
+        arrays::arrays_to_values(&mut module.env, f)?;
+        exits::remove_exits(&mut module.env, f);
+    }
+    Ok(())
 }

@@ -105,7 +105,7 @@ fn check_text(
     let adjoint: Contents = (primal.fields.keys())
         .map(|f| match adjoints.fields.get(&f) {
             Some(a) => result[a.as_u32() as usize].clone(),
-            None => Vec::new(),
+            None => vec![Imm::zero(Scalar::I32); count(&primal, f)],
         })
         .collect();
     let reversed = dot(&adjoint, &direction);
@@ -455,4 +455,67 @@ fn values_that_are_overwritten_between_two_reads_are_refused() {
     let adjoints = add_derivatives(&mut m);
     let error = reverse(&m, &adjoints).map(|_| ()).unwrap_err();
     assert_eq!(error.code, "W0706");
+}
+
+#[test]
+fn early_exits() {
+    check(
+        "v7: i32 = const 0 v8: i32 = const 1 v6: i32 = const 6 v9: f64 = const 1.2 v10: f64 = const 0.5 foreach L0 (v1: i32) in f0 { v2: f64 = load f0[v1] v11: bool = lt v2, v10 if v11 { v12: f64 = mul v2, v2 store f2[v1], v12 continue L0 } else { yield } v3: f64 = for L1 v4: i32 in v7..v6 step v8 (v5: f64 = v2) { v13: f64 = load f1[v4] v14: bool = gt v13, v9 if v14 { continue L1(v5) } else { yield } v15: f64 = mul v5, v13 v16: bool = gt v15, v9 if v16 { break L1(v15) } else { yield } v17: f64 = add v15, v13 continue L1(v17) } v18: f64 = mul v3, v2 store f2[v1], v18 continue L0 }",
+    );
+}
+
+#[test]
+fn local_arrays() {
+    check_module(&format!(
+        "{FIELDS}
+kernel fn0 \"kernel\"(v0: i32) {{
+  local l0 \"a\": f64[4]
+  v1: i32 = const 0
+  v2: i32 = const 1
+  v3: i32 = const 4
+  v4: i32 = const 3
+  foreach L0 (v5: i32) in f0 {{
+    v6: f64 = load f0[v5]
+    for L1 v7: i32 in v1..v3 step v2 {{
+      v8: f64 = load f1[v7]
+      v9: f64 = mul v8, v6
+      store l0[v7], v9
+      continue L1
+    }}
+    for L2 v10: i32 in v2..v3 step v2 {{
+      v11: i32 = sub v10, v2
+      v12: f64 = load l0[v11]
+      v13: f64 = load l0[v10]
+      v14: f64 = mul v12, v13
+      store l0[v10], v14
+      continue L2
+    }}
+    v15: f64 = load l0[v4]
+    store f2[v5], v15
+    continue L0
+  }}
+  return
+}}"
+    ));
+}
+
+#[test]
+fn a_gradient_can_be_differentiated_again() {
+    let text = format!(
+        "{FIELDS}kernel fn0 \"kernel\"(v0: i32) {{
+  foreach L0 (v1: i32) in f0 {{
+    v2: f64 = load f0[v1]
+    v3: f64 = sin v2
+    v4: f64 = load f1[v1]
+    v5: f64 = mul v3, v4
+    v6: f64 = atomic add f3[], v5
+    continue L0
+  }}
+  return
+}}"
+    );
+    let mut m = parse(&text, "grad.wir").unwrap();
+    let adjoints = add_derivatives(&mut m);
+    let gradient = reverse(&m, &adjoints).unwrap();
+    check_module(&gradient.module.to_string());
 }

@@ -1,4 +1,5 @@
 //! Integration tests of the passes, in one binary to save link time.
 
 mod large;
+mod normal;
 mod schedules;

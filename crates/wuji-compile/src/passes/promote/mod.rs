@@ -29,7 +29,8 @@ pub fn promote(module: &mut Module, _: &mut Cx) -> Result<()> {
     Ok(())
 }
 
-fn promote_function(module: &mut Env, f: &mut Function) -> Result<()> {
+/// Turns the locals of one function that are not arrays into values.
+pub(crate) fn promote_function(module: &mut Env, f: &mut Function) -> Result<()> {
     arrays::split_arrays(f);
     let handed_on = HandedOn::of(module, f)?;
     let entry = f.entry;
