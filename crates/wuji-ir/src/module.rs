@@ -3,7 +3,7 @@
 use crate::entities::*;
 pub use crate::env::*;
 use crate::ops::{AtomicOp, Op, Place};
-use crate::types::Type;
+use crate::types::{Structs, Type};
 use cranelift_entity::{PrimaryMap, SecondaryMap};
 use smallvec::SmallVec;
 use std::ops::{Deref, DerefMut};
@@ -58,6 +58,10 @@ pub const MAX_NESTING: usize = 200;
 pub struct Function {
     pub name: String,
     pub traits: Traits,
+    /// The function to use for its reverse sweep, instead of one that is derived from the body: it takes the
+    /// parameters, the results and the adjoints of results with floats, and returns the adjoints of parameters with
+    /// floats. Such a function has no side effects. Only differentiation looks at it.
+    pub reverse: Option<Func>,
     /// Frontends return at most one; lowering adds more, and `scalarize` splits them.
     pub results: Vec<Type>,
     /// Its parameters are those of the function.
@@ -258,6 +262,7 @@ impl Function {
         let mut f = Function {
             name: name.into(),
             traits: Traits::default(),
+            reverse: None,
             results: results.to_vec(),
             entry: Region::from_u32(0),
             insts: PrimaryMap::new(),
@@ -356,6 +361,22 @@ impl Function {
         Signature {
             params: self.params().iter().map(|p| self.ty(*p)).collect(),
             results: self.results.clone(),
+        }
+    }
+
+    /// The signature that the function for its reverse sweep must have.
+    pub fn reverse_signature(&self, structs: &Structs) -> Signature {
+        let own = self.signature();
+        let floats = |list: &[Type]| -> Vec<Type> {
+            let has_floats = |ty: &Type| structs.flatten(*ty).iter().any(|s| s.is_float());
+            list.iter().copied().filter(has_floats).collect()
+        };
+        let adjoints = floats(&own.results);
+        let results = floats(&own.params);
+        let params = own.params.into_iter().chain(own.results).chain(adjoints);
+        Signature {
+            params: params.collect(),
+            results,
         }
     }
 

@@ -63,7 +63,7 @@ impl Function {
 }
 
 impl Module {
-    /// These functions and all that they call, directly or not, each once.
+    /// These functions and all that they call, directly or not, each once; and those for reverse sweeps.
     pub fn reachable(&self, roots: impl IntoIterator<Item = Func>) -> Vec<Func> {
         let mut found: Vec<Func> = Vec::new();
         let mut work: Vec<Func> = roots.into_iter().collect();
@@ -71,6 +71,7 @@ impl Module {
             if !found.contains(&func) {
                 found.push(func);
                 work.extend(self.funcs[func].callees());
+                work.extend(self.funcs[func].reverse);
             }
         }
         found

@@ -8,9 +8,9 @@ use super::Derivatives;
 use super::partials::needs;
 use super::shape::{exit_of, has_floats, passes_on};
 use crate::rewrite::Structure;
-use cranelift_entity::{EntitySet, SecondaryMap};
+use cranelift_entity::{EntitySet, PrimaryMap, SecondaryMap};
 use rustc_hash::FxHashSet;
-use wuji_ir::entities::{Inst, Region, Temp, Value};
+use wuji_ir::entities::{Func, Inst, Region, Temp, Value};
 use wuji_ir::module::{Env, Function, Term, ValueDef};
 use wuji_ir::ops::{
     AccessOp, AlgebraOp, AtomicOp, CellOp, ComponentOp, ControlOp, OpClass, Place, ReduceOp,
@@ -31,15 +31,26 @@ pub(super) struct Activity {
 
 impl Activity {
     /// The parameters of the kernel are constants, unless they have adjoints; those of other functions are varied.
-    pub(super) fn of(env: &Env, f: &Function, d: &Derivatives, kernel: bool) -> Result<Activity> {
-        let mut scan = Scan::new(env, f, d, kernel);
+    pub(super) fn of(
+        env: &Env,
+        funcs: &PrimaryMap<Func, Function>,
+        f: &Function,
+        d: &Derivatives,
+        kernel: bool,
+    ) -> Result<Activity> {
+        let mut scan = Scan::new(env, funcs, f, d, kernel);
         scan.run()?;
         Ok(scan.out)
     }
 
     /// Nothing has an adjoint, and the results of the function are needed.
-    pub(super) fn of_results(env: &Env, f: &Function, d: &Derivatives) -> Result<Activity> {
-        let mut scan = Scan::new(env, f, d, false);
+    pub(super) fn of_results(
+        env: &Env,
+        funcs: &PrimaryMap<Func, Function>,
+        f: &Function,
+        d: &Derivatives,
+    ) -> Result<Activity> {
+        let mut scan = Scan::new(env, funcs, f, d, false);
         scan.need_all(f.regions[f.entry].term.args())?;
         Ok(scan.out)
     }
@@ -64,6 +75,7 @@ impl Activity {
 
 struct Scan<'a> {
     env: &'a Env,
+    funcs: &'a PrimaryMap<Func, Function>,
     f: &'a Function,
     d: &'a Derivatives,
     kernel: bool,
@@ -73,9 +85,16 @@ struct Scan<'a> {
 }
 
 impl<'a> Scan<'a> {
-    fn new(env: &'a Env, f: &'a Function, d: &'a Derivatives, kernel: bool) -> Scan<'a> {
+    fn new(
+        env: &'a Env,
+        funcs: &'a PrimaryMap<Func, Function>,
+        f: &'a Function,
+        d: &'a Derivatives,
+        kernel: bool,
+    ) -> Scan<'a> {
         Scan {
             env,
+            funcs,
             f,
             d,
             kernel,
@@ -360,7 +379,13 @@ impl<'a> Scan<'a> {
         let data = &f.insts[inst];
         match data.op.class() {
             OpClass::Control(op) => self.need_control(inst, op),
-            OpClass::Call(_) => self.need_all(&data.args),
+            OpClass::Call(callee) => {
+                self.need_all(&data.args)?;
+                if self.funcs[callee].reverse.is_some() {
+                    self.need_all(&data.results)?;
+                }
+                Ok(())
+            }
             OpClass::Access(op, _) => {
                 let operands = data.args.len() - op.operands();
                 self.need_all(&data.args[..operands])?;

@@ -151,6 +151,7 @@ pub fn normalize(module: &mut Module) -> Result<()> {
         ..Options::default()
     };
     let mut cx = Cx::new(&options);
+    cx.keeps_reverse = true;
     for pass in ["promote", "inline", "simplify"] {
         run_pass(pass, module, &mut cx)?;
     }

@@ -519,3 +519,41 @@ fn a_gradient_can_be_differentiated_again() {
     let gradient = reverse(&m, &adjoints).unwrap();
     check_module(&gradient.module.to_string());
 }
+
+#[test]
+fn functions_with_a_reverse_sweep_of_their_own() {
+    // The body would give twice the derivative of the square.
+    let text = format!(
+        "{FIELDS}
+fn fn0 \"square\"(v0: f64) -> f64 reverse fn1 {{
+  v1: f64 = mul v0, v0
+  return v1
+}}
+fn fn1 \"square_reverse\"(v0: f64, v1: f64, v2: f64) -> f64 {{
+  v3: f64 = mul v2, v0
+  v4: f64 = div v1, v0
+  v5: f64 = mul v2, v4
+  v6: f64 = add v3, v5
+  return v6
+}}
+kernel fn2 \"kernel\"(v0: i32) {{
+  foreach L0 (v2: i32) in f0 {{
+    v3: f64 = load f0[v2]
+    v4: f64 = call fn0(v3)
+    v5: f64 = sin v4
+    store f2[v2], v5
+    continue L0
+  }}
+  return
+}}"
+    );
+    check_module(&text);
+    let mut m = parse(&text, "grad.wir").unwrap();
+    assert_eq!(
+        parse(&m.to_string(), "again.wir").unwrap().to_string(),
+        m.to_string()
+    );
+    let adjoints = add_derivatives(&mut m);
+    let gradient = reverse(&m, &adjoints).unwrap().module.to_string();
+    assert!(gradient.contains("call"), "{gradient}");
+}

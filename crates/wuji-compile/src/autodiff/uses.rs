@@ -25,7 +25,7 @@ struct Use {
 
 /// The uses of all fields; an error if the kernel overwrites values that its gradient needs.
 pub(super) fn of(m: &Module, f: &Function, d: &Derivatives) -> Result<Vec<FieldUse>> {
-    let activity = Activity::of(&m.env, f, d, true)?;
+    let activity = Activity::of(&m.env, &m.funcs, f, d, true)?;
     let all = accesses(f);
     let structure = Structure::of(f);
     let mut order = Order::new(f, &structure);

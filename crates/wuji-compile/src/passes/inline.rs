@@ -16,6 +16,11 @@ use wuji_ir::types::Scalar;
 const MAX_INSTS: usize = 200_000;
 
 pub fn inline(module: &mut Module, cx: &mut Cx) -> Result<()> {
+    if !cx.keeps_reverse {
+        for f in module.funcs.values_mut() {
+            f.reverse = None;
+        }
+    }
     let graph = CallGraph::of(module);
     let mut rest: SecondaryMap<Func, Option<Function>> = SecondaryMap::new();
     for (func, f) in std::mem::take(&mut module.funcs) {
@@ -89,6 +94,7 @@ impl Inliner<'_, '_, '_> {
             return false;
         };
         !self.graph.recursive[callee]
+            && g.reverse.is_none()
             && self.b.func.insts.len() + g.insts.len() <= MAX_INSTS
             && self.depth + nesting(g) < MAX_NESTING
             && self.cx.fuel()
@@ -239,6 +245,7 @@ fn remove_uncalled(module: &mut Module) {
         }
     };
     for f in module.funcs.values_mut() {
+        f.reverse.iter_mut().for_each(rename);
         let mut calls = Vec::new();
         f.walk(|inst| calls.push(inst));
         for inst in calls {

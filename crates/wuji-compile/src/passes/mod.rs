@@ -170,6 +170,8 @@ pub struct Cx<'a> {
     /// Remarks about parallel loops.
     pub remarks: Vec<Remark>,
     pub print_after: Option<PrintAfter<'a>>,
+    /// Whether functions keep their reverse sweeps, and stay functions for that.
+    pub(crate) keeps_reverse: bool,
     spent: u64,
 }
 

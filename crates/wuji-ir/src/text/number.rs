@@ -97,6 +97,7 @@ impl Function {
 
         let mut out = Function::new(self.name.clone(), &[], &self.results);
         out.traits = self.traits;
+        out.reverse = self.reverse;
         out.regions.clear();
         out.locals = self.locals.clone();
         out.labels = n.labels.len() as u32;

@@ -42,6 +42,9 @@ impl Parser<'_> {
                 }
             }
         }
+        if body.p.c.eat_word("reverse") {
+            body.f.reverse = Some(body.p.func()?);
+        }
         body.p.c.expect("{")?;
         loop {
             if body.p.c.eat_word("local") {

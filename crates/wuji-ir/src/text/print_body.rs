@@ -41,6 +41,9 @@ impl<'a> BodyPrinter<'a> {
             let lead = if k == 0 { " -> " } else { ", " };
             write!(self.out, "{lead}{ty}")?;
         }
+        if let Some(reverse) = self.f.reverse {
+            write!(self.out, " reverse {reverse}")?;
+        }
         self.out.push_str(" {\n");
         Ok(())
     }

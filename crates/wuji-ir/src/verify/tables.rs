@@ -170,6 +170,14 @@ pub(super) fn signatures(m: &Module) -> Result<()> {
         for result in &f.results {
             ty(m, *result, || format!("the result of {}", named()))?;
         }
+        if let Some(reverse) = f.reverse
+            && m.signatures.get(reverse) != Some(&f.reverse_signature(&m.structs))
+        {
+            let why = format!("{reverse} cannot be the reverse of {}", named());
+            return Err(Error::new("W0020", why).note(
+                "it takes the parameters, the results and their adjoints, and returns the adjoints of the parameters",
+            ));
+        }
         if m.signatures[id] != f.signature() {
             let why = format!(
                 "{} does not have the signature it is declared with",

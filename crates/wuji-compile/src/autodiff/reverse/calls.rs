@@ -17,7 +17,10 @@ impl Reverse<'_, '_> {
         let data = &self.f.insts[inst];
         let args = self.values(&data.args)?;
         self.b.span = self.f.spans[inst];
-        let values = values_of(self.shared, self.b.env, callee)?;
+        let values = match self.shared.funcs[callee].reverse {
+            Some(_) => callee,
+            None => values_of(self.shared, self.b.env, callee)?,
+        };
         let copy = self.b.push(Op::Call(values), &args);
         let new = self.b.func.insts[copy].results.clone();
         self.map.extend(data.results.iter().copied().zip(new));
@@ -28,12 +31,19 @@ impl Reverse<'_, '_> {
     pub(super) fn call(&mut self, inst: Inst, callee: Func) -> Result<()> {
         let data = &self.f.insts[inst];
         let mut args = self.values(&data.args)?;
+        let given = self.shared.funcs[callee].reverse;
+        if given.is_some() {
+            args.extend(self.values(&data.results)?);
+        }
         for r in &data.results {
             if has_floats(&self.b.env.structs, self.f.ty(*r)) {
                 args.push(self.take_or_zero(*r));
             }
         }
-        let reversed = reversed_of(self.shared, self.b.env, callee)?;
+        let reversed = match given {
+            Some(given) => given,
+            None => reversed_of(self.shared, self.b.env, callee)?,
+        };
         let call = self.b.push(Op::Call(reversed), &args);
         let mut results = self.b.func.insts[call].results.clone().into_iter();
         for a in &data.args {
@@ -66,7 +76,7 @@ fn reversed_of(shared: &mut Shared<'_>, env: &mut Env, callee: Func) -> Result<F
     let params: Vec<Type> = inputs.iter().copied().chain(adjoints).collect();
     let declared = env.declare(&params, &results);
     shared.reversed.insert(callee, declared);
-    let activity = Activity::of(env, f, shared.adjoints, false)?;
+    let activity = Activity::of(env, funcs, f, shared.adjoints, false)?;
     let mut g = Function::new(format!("{} reversed", f.name), &params, &results);
     let seeds: Vec<Value> = g.params()[inputs.len()..].to_vec();
     let mut reverse = Reverse::new(shared, f, &activity, Builder::new(env, &mut g));
@@ -103,7 +113,7 @@ fn values_of(shared: &mut Shared<'_>, env: &mut Env, callee: Func) -> Result<Fun
     let params: Vec<Type> = f.params().iter().map(|p| f.ty(*p)).collect();
     let declared = env.declare(&params, &f.results);
     shared.values.insert(callee, declared);
-    let activity = Activity::of_results(env, f, shared.adjoints)?;
+    let activity = Activity::of_results(env, funcs, f, shared.adjoints)?;
     let mut g = Function::new(format!("{} values", f.name), &params, &f.results);
     let mut reverse = Reverse::new(shared, f, &activity, Builder::new(env, &mut g));
     reverse.forward(f.entry)?;

@@ -61,7 +61,7 @@ pub(super) fn gradient(
     adjoints: &Derivatives,
 ) -> Result<Function> {
     let f = &funcs[kernel];
-    let activity = Activity::of(env, f, adjoints, true)?;
+    let activity = Activity::of(env, funcs, f, adjoints, true)?;
     let params: Vec<_> = f.params().iter().map(|p| f.ty(*p)).collect();
     let mut g = Function::new(format!("{} gradient", f.name), &params, &[]);
     let mut shared = Shared {
