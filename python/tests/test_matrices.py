@@ -182,6 +182,24 @@ def test_type_constructors():
     with pytest.raises(ti.TaichiTypeError, match="components"):
         ti.math.vec3(1, 2)
 
+def test_without_a_shape_the_placement_decides_where_components_are():
+    whole = ti.Vector.field(3, ti.f32, layout=ti.Layout.SOA)
+    apart = ti.Matrix.field(1, 2, ti.i32, layout=ti.Layout.SOA)
+    point = ti.types.struct(a=ti.f32, b=ti.i32).field(layout=ti.Layout.SOA)
+    ti.root.dense(ti.i, 4).place(whole, point)
+    for k in range(2):
+        ti.root.dense(ti.i, 4).place(apart.get_scalar_field(0, k))
+    whole[1] = [1, 2, 3]
+    apart[2] = [[4, 5]]
+    point[3].b = 6
+    assert whole.to_numpy().tolist()[1] == [1, 2, 3]
+    assert apart.to_numpy().tolist()[2] == [[4, 5]]
+    assert point[3].b == 6
+    for wrong in (ti.types.vector(3, ti.f32), ti.types.struct(a=ti.f32)):
+        with pytest.raises(TypeError, match=r"must be ti.Layout.AOS or ti.Layout.SOA, not 3"):
+            wrong.field(shape=4, layout=3)
+
+
 
 def test_layouts_of_vector_fields():
     for layout in (ti.Layout.AOS, ti.Layout.SOA):

@@ -726,6 +726,13 @@ def field(
     return created
 
 
+def _is_split(layout: Layout, shape: Any) -> bool:
+    """Whether each component gets a tree of its own. Without a shape, `place` decides where components are."""
+    if layout not in (Layout.AOS, Layout.SOA):
+        raise WujiTypeError(f"`layout` must be ti.Layout.AOS or ti.Layout.SOA, not {layout!r}")
+    return layout is Layout.SOA and shape is not None
+
+
 def matrix_field(
     ty: MatrixType,
     shape: Any = None,
@@ -739,13 +746,7 @@ def matrix_field(
 ) -> MatrixField:
     _reject_gradients(needs_grad, needs_dual)
     created = MatrixField(ty, name or assigned())
-    parts: list[Field] | None = None
-    if layout is Layout.SOA:
-        if shape is None:
-            raise WujiRuntimeError("`layout` needs a `shape`\n  = help: without a shape, place each component separately: `.place(x.get_scalar_field(0))`")
-        parts = list(created._split())
-    elif layout is not Layout.AOS:
-        raise WujiTypeError(f"`layout` must be ti.Layout.AOS or ti.Layout.SOA, not {layout!r}")
+    parts: list[Field] | None = list(created._split()) if _is_split(layout, shape) else None
     _allocate(created, shape, order, offset, parts)
     return created
 
@@ -762,6 +763,6 @@ def struct_field(
 ) -> StructField:
     _reject_gradients(needs_grad, needs_dual)
     created = StructField(ty, name or assigned())
-    parts = list(created._members.values()) if layout is Layout.SOA else None
+    parts = list(created._members.values()) if _is_split(layout, shape) else None
     _allocate(created, shape, order, offset, parts)
     return created
