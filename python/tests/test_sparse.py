@@ -146,6 +146,30 @@ def test_no_activate():
     assert x.to_numpy().tolist() == [0] * 4 + [1] * 4 + [0] * 8
 
 
+def test_rescale_index_rounds_towards_negative_infinity():
+    fine, coarse = ti.field(ti.f32), ti.field(ti.f32)
+    ti.root.dense(ti.ij, (24, 24)).place(fine, offset=(-12, -12))
+    ti.root.dense(ti.ij, (8, 6)).place(coarse, offset=(-4, -3))
+    block = ti.root.pointer(ti.i, 4)
+    inside = ti.field(ti.f32)
+    block.dense(ti.i, 5).place(inside)
+    down, up, nodes = (ti.Vector.field(2, ti.i32, 49) for _ in range(3))
+
+    @ti.kernel
+    def run():
+        for k in range(49):
+            i = k - 24
+            down[k] = ti.rescale_index(fine, coarse, ti.Vector([i, i]))
+            up[k] = ti.rescale_index(coarse, fine, ti.Vector([i, i]))
+            nodes[k] = ti.Vector([ti.rescale_index(inside, block, ti.Vector([i]))[0], ti.rescale_index(block, inside, ti.Vector([i]))[0]])
+
+    run()
+    # Offsets do not count: the ratio of the extents does. Taichi 1.7 gives the same numbers.
+    assert [tuple(v) for v in down.to_numpy()] == [(i // 3, i // 4) for i in range(-24, 25)]
+    assert [tuple(v) for v in up.to_numpy()] == [(3 * i, 4 * i) for i in range(-24, 25)]
+    assert [tuple(v) for v in nodes.to_numpy()] == [(i // 5, 5 * i) for i in range(-24, 25)]
+
+
 def test_rescale_index():
     x = ti.field(ti.i32)
     block = ti.root.pointer(ti.ij, 4)

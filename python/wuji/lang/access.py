@@ -303,7 +303,12 @@ def length(node: Any, indices: Any) -> Any:
 
 
 def rescale_index(a: Any, b: Any, I: Any) -> Any:  # noqa: E741
-    """Return the index of the cell of ``b`` that contains, or is contained in, cell ``I`` of ``a``."""
+    """Return the index of the cell of ``b`` that contains, or is contained in, cell ``I`` of ``a``.
+
+    Along each axis, the index is divided or multiplied by the ratio of the extents.
+    The division rounds towards negative infinity: with a ratio of 4, indices from -4 to -1 belong to cell -1.
+    Offsets do not count.
+    """
     from . import ops
     from .matrix import Matrix
 
