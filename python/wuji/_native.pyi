@@ -184,6 +184,9 @@ Value: TypeAlias = int
 # Base of an access: "f" (field), "a" (array), "l" (local), and its number.
 Place: TypeAlias = tuple[str, int]
 
+# A mode (``"reverse"`` or ``"forward"``), pairs of a field and the field of its derivatives, and the same for arrays.
+Derivatives: TypeAlias = tuple[str, Sequence[tuple[int, int]], Sequence[tuple[int, int]]]
+
 @final
 class Builder:
     """A kernel under construction.
@@ -327,8 +330,8 @@ class Builder:
     def decomposition(self, name: str, scalar: str, size: int) -> int: ...
     # Completion.
     def text(self) -> str: ...
-    def finish(self, world: World, arguments: Sequence[tuple[str, int]]) -> Program:
-        """Compile the kernel.
+    def finish(self, world: World, arguments: Sequence[tuple[str, int]], derivatives: Derivatives | None = None) -> Program:
+        """Compile the kernel, or the one that computes its derivatives.
 
         ``arguments`` maps the arguments of a call: ``("p", n)`` is the n-th parameter, ``("a", n)`` the n-th array. Fields are bound
         permanently.

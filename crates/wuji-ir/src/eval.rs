@@ -121,7 +121,7 @@ pub fn unary(op: UnOp, a: Imm) -> Option<Imm> {
         UnOp::TrailingZeros => on_int(a, |_| {
             i128::from(a.bits().trailing_zeros().min(a.ty.bits()))
         }),
-        UnOp::Freeze => Some(a),
+        UnOp::Freeze | UnOp::StopGrad => Some(a),
     }
 }
 

@@ -366,8 +366,9 @@ impl<'a> Scan<'a> {
         op == AccessOp::Store
             && match place {
                 Place::Field(f) => self.d.overwritten.contains(&f),
+                Place::Array(a) => self.d.overwritten_arrays.contains(&a),
                 Place::Temp(_) => true,
-                Place::Array(_) | Place::Local(_) => false,
+                Place::Local(_) => false,
             }
     }
 

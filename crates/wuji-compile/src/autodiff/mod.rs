@@ -39,6 +39,8 @@ pub struct Derivatives {
     /// element has an adjoint of its own. Reverse mode only. A tape adds those that earlier kernels access; `reverse`
     /// itself knows those that the kernel reads before it stores to them.
     pub overwritten: Vec<Field>,
+    /// The same for arrays.
+    pub overwritten_arrays: Vec<Array>,
 }
 
 /// A kernel of reverse mode, and what it relies on.

@@ -94,7 +94,8 @@ fn unary_needs(op: UnOp) -> Needs {
         | UnOp::PopCount
         | UnOp::LeadingZeros
         | UnOp::TrailingZeros
-        | UnOp::Freeze => Needs::NOTHING,
+        | UnOp::Freeze
+        | UnOp::StopGrad => Needs::NOTHING,
         UnOp::Abs
         | UnOp::Sin
         | UnOp::Cos
@@ -156,7 +157,8 @@ pub(super) fn is_differentiable(op: ElementwiseOp, k: usize) -> bool {
             | UnOp::Trunc
             | UnOp::PopCount
             | UnOp::LeadingZeros
-            | UnOp::TrailingZeros => false,
+            | UnOp::TrailingZeros
+            | UnOp::StopGrad => false,
             UnOp::Neg
             | UnOp::Abs
             | UnOp::Sqrt
@@ -250,7 +252,8 @@ fn unary(b: &mut Builder, op: UnOp, x: Value, r: Value) -> Partial {
         | UnOp::Trunc
         | UnOp::PopCount
         | UnOp::LeadingZeros
-        | UnOp::TrailingZeros => Partial::Zero,
+        | UnOp::TrailingZeros
+        | UnOp::StopGrad => Partial::Zero,
         UnOp::Abs => Partial::Factor(b.unary(UnOp::Sign, x)),
         UnOp::Exp => Partial::Factor(r),
         UnOp::Sqrt | UnOp::PreciseSqrt => widened(b, r, sqrt_factor),

@@ -76,6 +76,8 @@ op_enum! {
         TrailingZeros = "ctz", (Integers, Moderate);
         /// The same value. An undefined value from memory becomes an arbitrary fixed one.
         Freeze = "freeze", (All, Cheap);
+        /// The same value. Differentiation takes it for a constant.
+        StopGrad = "stop_grad", (All, Cheap);
     }
 }
 

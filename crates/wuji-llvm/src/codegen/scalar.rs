@@ -113,6 +113,7 @@ impl FunctionGen<'_, '_, '_> {
             UnOp::LeadingZeros => e.intrinsic("llvm.ctlz", &[ty], &[a, e.const_bool(false)]),
             UnOp::TrailingZeros => e.intrinsic("llvm.cttz", &[ty], &[a, e.const_bool(false)]),
             UnOp::Freeze => e.freeze(a),
+            UnOp::StopGrad => a,
         })
     }
 

@@ -1,5 +1,6 @@
 //! Kernel builder: appends one instruction at a time.
 
+mod derivatives;
 mod frame;
 mod parts;
 
@@ -9,11 +10,12 @@ use crate::layout::Tree;
 use crate::program::Program;
 use crate::waiting::detached;
 use crate::world::World;
+use derivatives::{DerivativesLike, Mode};
 use frame::{Frame, Owner};
 use parts::{DomainLike, PieceLike, PlaceLike, StepLike, activation, type_list};
 use pyo3::prelude::*;
 use pyo3::types::{PyFloat, PyInt};
-use wuji::dynamic::{self, Decomposition, Kernel, compile_aside};
+use wuji::dynamic::{self, Decomposition, Kernel, autodiff, compile_aside};
 use wuji_ir::build;
 use wuji_ir::entities::{File, Func, Local};
 use wuji_ir::module::{
@@ -678,11 +680,14 @@ impl Builder {
         self.printed().to_string()
     }
 
+    /// Compile the kernel, or one that computes derivatives of it.
+    #[pyo3(signature = (world, arguments, derivatives=None))]
     fn finish(
         &mut self,
         py: Python<'_>,
         world: &World,
         arguments: Vec<(String, usize)>,
+        derivatives: Option<DerivativesLike>,
     ) -> PyResult<Program> {
         self.ensure_open()?;
         if self.frames.len() != 1 {
@@ -702,15 +707,22 @@ impl Builder {
         let (kernel, _) = frame
             .finish(span)
             .map_err(|Invalid(what)| self.invalid(what))?;
-        let result = kernel.results.first().copied();
+        let derivatives = derivatives.map(|d| self.derivatives(d)).transpose()?;
         let mut m = std::mem::take(&mut self.m);
         m.kernel = Some(m.add_func(kernel));
         let trees: Vec<wuji::Tree> = self.trees.drain(..).map(|t| t.0).collect();
         let count = slots.last().copied().unwrap_or(0);
-        let loaded = m.clone();
         let world = world.world.clone();
-        let load = move || Kernel::load(&world, loaded, &trees);
-        let kernel = detached(py, || compile_aside(load))?.or_raise()?;
+        let load = move || {
+            let m = match derivatives {
+                None => m,
+                Some(Mode::Reverse(adjoints)) => autodiff::reverse(&m, &adjoints)?.module,
+                Some(Mode::Forward(tangents)) => autodiff::forward(&m, &[tangents])?,
+            };
+            Ok((Kernel::load(&world, m.clone(), &trees)?, m))
+        };
+        let (kernel, m) = detached(py, || compile_aside(load))?.or_raise()?;
+        let result = (m.kernel).and_then(|f| m.funcs[f].results.first().copied());
         Program::new(kernel, m, passing, count, result)
             .ok_or_else(|| self.invalid("an array has struct elements"))
     }

@@ -40,6 +40,7 @@ pub use array::{Array, HostArray};
 pub use field::{Field, Slots};
 pub use kernel::{Kernel, Launched};
 pub use layout::Layout;
+pub use wuji_compile::autodiff;
 pub use wuji_runtime::array::{ArrayArg, Owner, unaliased};
 pub use wuji_runtime::before_exit;
 pub use wuji_runtime::memory::Way;

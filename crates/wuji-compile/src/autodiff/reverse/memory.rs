@@ -66,8 +66,9 @@ impl Reverse<'_, '_> {
     fn is_overwritten(&self, place: Place) -> bool {
         match place {
             Place::Field(f) => self.shared.adjoints.overwritten.contains(&f),
+            Place::Array(a) => self.shared.adjoints.overwritten_arrays.contains(&a),
             Place::Temp(_) => true,
-            Place::Array(_) | Place::Local(_) => false,
+            Place::Local(_) => false,
         }
     }
 

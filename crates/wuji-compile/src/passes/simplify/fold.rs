@@ -124,7 +124,7 @@ impl Folder<'_> {
     fn unary(&self, op: UnOp, a: Value, ty: Type) -> Option<Fold> {
         if let Some(imm) = self.uniform(a) {
             // These only change the sign bit.
-            if matches!(op, UnOp::Neg | UnOp::Abs | UnOp::Freeze) {
+            if matches!(op, UnOp::Neg | UnOp::Abs | UnOp::Freeze | UnOp::StopGrad) {
                 return eval::unary(op, imm).map(|imm| Fold::Const(ty, imm));
             }
             return self.constant(ty, [imm], |[x]| eval::unary(op, x));
@@ -142,6 +142,7 @@ impl Folder<'_> {
                     | UnOp::Trunc
                     | UnOp::Sign
                     | UnOp::Freeze
+                    | UnOp::StopGrad
             );
             if inner == op && undoes_itself {
                 return Some(Fold::Value(args[0]));

@@ -51,6 +51,7 @@ macro_rules! integers {
                 assert_eq!(unary(UnOp::LeadingZeros, imm(a)), imm(a.leading_zeros() as $ty));
                 assert_eq!(unary(UnOp::TrailingZeros, imm(a)), imm(a.trailing_zeros() as $ty));
                 assert_eq!(unary(UnOp::Freeze, imm(a)), imm(a));
+                assert_eq!(unary(UnOp::StopGrad, imm(a)), imm(a));
                 for &b in &samples {
                     let check = |op, expected: $ty| assert_eq!(binary(op, imm(a), imm(b)), imm(expected), "{op:?} {a} {b}");
                     check(BinOp::Add, a.wrapping_add(b));
@@ -187,6 +188,7 @@ fn float_functions() {
         (UnOp::Neg, |x| -x),
         (UnOp::Abs, f64::abs),
         (UnOp::Freeze, |x| x),
+        (UnOp::StopGrad, |x| x),
     ];
     let samples = [0.0, 0.5, -0.5, 1.0, -1.5, 2.5, 3.75, 0.0625, -7.0, f64::NAN];
     for (s, rel) in [(Scalar::F16, 2e-3), (Scalar::F32, 3e-7), (Scalar::F64, 0.0)] {
