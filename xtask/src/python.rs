@@ -29,9 +29,9 @@ pub(crate) fn python(words: &[String]) -> Outcome {
 /// What cargo builds for the module alone.
 pub(crate) const PACKAGE: [&str; 2] = ["--package", "wuji-py"];
 
-/// What cargo builds for the module in a run of all tests. With the same packages and a test among the targets, dependencies have the
-/// features that they have in the tests; alone, half of the workspace would be compiled once more.
-const WITH_TESTS: [&str; 4] = ["--workspace", "--lib", "--test", "filetests"];
+/// What cargo builds for a run of all tests: the module too, with the features that dependencies have in the tests. Alone, half of
+/// the workspace would be compiled once more.
+pub(crate) const WITH_TESTS: [&str; 4] = ["--workspace", "--lib", "--bins", "--tests"];
 
 /// Builds the module and copies it into the package.
 pub(crate) fn build(llvm: &Path, targets: &[&str], release: bool) -> Result<PathBuf, String> {

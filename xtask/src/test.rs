@@ -36,7 +36,9 @@ pub(crate) fn test(words: &[String]) -> Outcome {
                 cargo(&llvm).args([
                     "clippy",
                     "--workspace",
-                    "--all-targets",
+                    "--lib",
+                    "--bins",
+                    "--tests",
                     "--",
                     "-D",
                     "warnings",
@@ -46,9 +48,11 @@ pub(crate) fn test(words: &[String]) -> Outcome {
             steps.skip("lints", "clippy is not installed");
         }
     }
-    // Also builds the examples and benchmarks.
+    let mut build = cargo(&llvm);
+    steps.run("build", build.arg("build").args(crate::python::WITH_TESTS));
     let mut tests = cargo(&llvm);
-    tests.args(["test", "--workspace", "--all-targets", "--no-fail-fast"]);
+    // `--all-targets` would also build test programs of targets that have no tests.
+    tests.args(["test", "--workspace", "--tests", "--no-fail-fast"]);
     if setup::virtual_display() {
         tests.env("WUJI_REQUIRE_XVFB", "1");
     } else {

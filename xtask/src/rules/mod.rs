@@ -17,6 +17,7 @@ mod pass_tests;
 mod sentences;
 mod sources;
 mod type_names;
+mod unit_tests;
 mod unsafe_code;
 mod vocabulary;
 
@@ -99,6 +100,11 @@ const RULES: &[Rule] = &[
         name: "type_names",
         sentence: "types with names that fit many things are defined once",
         check: type_names::check,
+    },
+    Rule {
+        name: "unit_tests",
+        sentence: "targets with `test = false` have no tests",
+        check: unit_tests::check,
     },
     Rule {
         name: "unsafe_code",

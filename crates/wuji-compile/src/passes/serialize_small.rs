@@ -220,20 +220,3 @@ fn own(m: &mut Module, func: Func) {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn atomics_are_weighed_against_threads() {
-        let cost = |atomics, others| Cost { atomics, others };
-        // A particle that scatters to 27 nodes.
-        assert!(cost(108, 3000).alone(1) && cost(1, 5000).alone(1));
-        assert!(cost(108, 3000).alone(2));
-        assert!(!cost(108, 3000).alone(4));
-        // One that does much work before it counts something.
-        assert!(!cost(1, 100).alone(2));
-        assert!(!cost(0, 10).alone(2));
-    }
-}

@@ -1,5 +1,7 @@
 //! Integration tests of the passes, in one binary to save link time.
 
+mod invalid;
 mod large;
 mod normal;
 mod schedules;
+mod tasks;
