@@ -11,7 +11,6 @@ import wuji as ti
 from wuji.exceptions import NotYet
 
 NAMES: dict[Any, list[str]] = {
-    ti.ad: "grad_replaced grad_for clear_all_gradients".split(),
     ti.aot: "export export_as Module GfxRuntime140".split(),
     ti.types.quant: "int fixed float".split(),
     ti.Mesh: "load_meta generate_meta".split(),
@@ -29,11 +28,8 @@ def test_functions(owner: Any, name: str) -> None:
 @pytest.mark.parametrize(
     "use",
     [
-        lambda: ti.ad.Tape(),
-        lambda: ti.ad.FwdMode(None, None),
         lambda: ti.BitpackedFields(32),
         lambda: ti.quant.int(5, True),
-        lambda: ti.stop_grad(1.0),
         lambda: ti.Mesh(),
     ],
 )
@@ -46,19 +42,11 @@ def test_errors_in_a_kernel_show_the_line() -> None:
     @ti.kernel
     def run():
         for _ in range(4):
-            ti.stop_grad(1.0)
+            ti.quant.int(5, True)
 
     with pytest.raises(NotYet, match="test_missing.py") as caught:
         run()
-    assert "stop_grad" in str(caught.value) and "W0607" in str(caught.value)
-
-
-def test_no_grad_has_no_effect() -> None:
-    @ti.ad.no_grad
-    def f() -> int:
-        return 3
-
-    assert f() == 3
+    assert "quant" in str(caught.value) and "W0607" in str(caught.value)
 
 
 def test_experimental_real_func_is_deprecated() -> None:

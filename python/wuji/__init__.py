@@ -152,7 +152,7 @@ _LAZY = {
     "math": "math", "algorithms": "algorithms", "linalg": "linalg", "tools": "tools", "profiler": "profiler", "ui": "ui",
     "graph": "graph", "sparse": "sparse", "simt": "simt", "ad": "ad", "aot": "aot", "experimental": "experimental",
     "extension": "extension", "lang": "lang", "_lib": "_lib", "_logging": "_logging", "compat": "compat",
-    "quant": "quant",
+    "quant": "quant", "optim": "optim", "torch": "torch",
 }  # fmt: skip
 _LAZY_NAMES = {
     "GUI": ("ui.gui", "GUI"),
@@ -170,7 +170,7 @@ _LAZY_NAMES = {
     "MeshInstance": ("lang.mesh", "MeshInstance"),
     "set_logging_level": ("_logging", "set_logging_level"),
     "is_logging_effective": ("_logging", "is_logging_effective"),
-    "stop_grad": ("ad", "stop_grad"),
+    "stop_grad": ("lang.access", "stop_grad"),
     "DeviceCapability": ("aot", "DeviceCapability"),
 }
 

@@ -17,8 +17,12 @@ s.works(
     "ti.dataclass",
     "@ti.dataclass\nclass B:\n    p: ti.math.vec3\n    r: ti.f32\n    @ti.func\n    def area(self):\n        return self.r * 2\n> b = B(ti.math.vec3(0), 2.0)\n> assert b.area() == 4",
 )
-s.refused("ti.ad.grad_replaced ti.ad.grad_for", "{}(1)")
-s.works("ti.ad.no_grad", "@ti.ad.no_grad\ndef f():\n    pass")
+REPLACED = (
+    "x, loss = ti.field(ti.f32, (), needs_grad=True), ti.field(ti.f32, (), needs_grad=True)\n"
+    "@ti.ad.grad_replaced\ndef f():\n    pass\n@ti.ad.grad_for(f)\ndef g():\n    x.grad[None] = 7\nwith ti.ad.Tape(loss):\n    f()\nassert x.grad[None] == 7"
+)
+s.works("ti.ad.grad_replaced ti.ad.grad_for", REPLACED)
+s.works("ti.ad.no_grad", "@ti.ad.no_grad\ndef f():\n    return 3\nassert f() == 3")
 s.refused("ti.aot.export ti.aot.export_as", "{}('x')")
 s.one("kernel arguments: struct", "S = ti.types.struct(a=ti.i32, b=ti.f32)\n@ti.kernel\ndef k(s: S) -> ti.f32:\n    return s.a + s.b\nassert k(S(1, 0.5)) == 1.5")
 s.one("kernel arguments: matrix", "@ti.kernel\ndef k(m: ti.math.mat2) -> ti.f32:\n    return m[0, 1]\nassert k(ti.math.mat2(1, 2, 3, 4)) == 2")
@@ -26,7 +30,7 @@ s.one("kernel arguments: NumPy array", "@ti.kernel\ndef k(a: ti.types.ndarray())
 s.one("kernel results: several", "@ti.kernel\ndef k() -> (ti.i32, ti.f32):\n    return 1, 2.5\nassert tuple(k()) == (1, 2.5)")
 s.one("kernel results: vector", "@ti.kernel\ndef k() -> ti.math.vec2:\n    return ti.Vector([1.0, 2.0])\nassert k()[1] == 2")
 s.one("kernel.__wrapped__", "@ti.kernel\ndef k():\n    pass\nassert callable(k.__wrapped__)")
-s.refused("kernel.grad", "@ti.kernel\ndef k():\n    pass\nk.grad()")
+s.works("kernel.grad", "x, y = ti.field(ti.f64, 2, needs_grad=True), ti.field(ti.f64, 2, needs_grad=True)\n@ti.kernel\ndef k(a: ti.f64):\n    for i in x:\n        y[i] = a * x[i]\nk(3.0)\ny.grad.fill(1)\nk.grad(3.0)\nassert x.grad[1] == 3")
 
 s = Section("Python in kernels")
 s.one("tuples, lists, comprehensions", "> a = [i * 2 for i in ti.static(range(3))]\n> b, (c, d) = 1, (2, 3)\n> assert a[2] + b + c + d == 10")

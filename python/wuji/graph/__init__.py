@@ -9,11 +9,12 @@ from typing import Any
 from .. import _native
 from ..exceptions import WujiCompilationError, WujiError, WujiRuntimeError
 from ..lang import arch as archs
-from ..lang import emit, runtime
+from ..lang import emit, recording, runtime
+from ..lang.arguments import Parameter
 from ..lang.compound import ElementRank, MatrixType, NdarrayType, RWTextureType, TextureType
 from ..lang.dtypes import DataType, scalar_type
 from ..lang.field import Field
-from ..lang.kernel import BoundKernel, Kernel, Parameter
+from ..lang.kernel import BoundKernel, Kernel
 from ..lang.matrix import Matrix
 from ..lang.ndarray import Ndarray
 from ..lang.texture import Format, Texture
@@ -208,6 +209,9 @@ class Graph:
                 raise WujiRuntimeError(f"the graph needs a value for argument `{name}`")
             arg._check(args[name])
         world = runtime.current()
+        if recording.active:
+            # A tape records single launches.
+            return self._launch(args)
         if world.config.arch is not archs.cuda or self._uncapturable or not self._unchanged(world, args):
             return self._launch(args)
         if self._native is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from ..exceptions import WujiIndexError, WujiSyntaxError, WujiTypeError
@@ -9,6 +10,7 @@ from . import context, dtypes, emit
 from .compound import MatrixType, type_by_ir
 from .context import Compilation
 from .field import ComponentField, Field, MatrixField, ScalarField, StructField
+from .matrix import Matrix
 from .naming import label
 from .snode import Leaf, PlaceNode, SNode
 from .values import Expr, MemoryRef, Ref, SplitRef, StructVal
@@ -38,7 +40,9 @@ def index_ids(indices: list[Any]) -> tuple[int, ...]:
 
 def leaf_number(cx: Compilation, leaf: Leaf) -> int:
     native = leaf.ready()
-    return cx.field_number(native.tree, leaf.number)
+    number = cx.field_number(native.tree, leaf.number)
+    cx.leaves[number] = leaf
+    return number
 
 
 def _activates(cx: Compilation, leaf: Leaf) -> bool:
@@ -82,18 +86,25 @@ def _element(cx: Compilation, field: Field, ids: tuple[int, ...]) -> Any:
 class ArrayVal:
     """An array argument in a kernel."""
 
-    def __init__(self, number: int, element: Any, ndim: int, name: str, clamp: bool, writable: bool = True) -> None:
+    def __init__(
+        self, number: int, element: Any, ndim: int, name: str, clamp: bool, writable: bool = True, grad: Callable[[], ArrayVal] | None = None
+    ) -> None:
         self.number = number
         self.writable = writable
         self.element_type = element
         self.ndim = ndim
         self.name = name
         self.clamp = clamp
-        self.grad: ArrayVal | None = None
+        self._grad = grad
 
     @property
     def dtype(self) -> Any:
         return self.element_type.dtype if isinstance(self.element_type, MatrixType) else self.element_type
+
+    @property
+    def grad(self) -> ArrayVal | None:
+        """The gradient, as another array."""
+        return self._grad() if self._grad is not None else None
 
     @property
     def shape(self) -> tuple[Expr, ...]:
@@ -310,7 +321,6 @@ def rescale_index(a: Any, b: Any, I: Any) -> Any:  # noqa: E741
     Offsets do not count.
     """
     from . import ops
-    from .matrix import Matrix
 
     sa, sb = (t.shape for t in (a, b))
     parts = emit.components(I) if isinstance(I, Expr) else list(I)
@@ -354,3 +364,27 @@ def assume_in_range(val: Any, base: Any, low: int, high: int) -> Any:
     """Return ``val``, and assert that it is in ``[base + low, base + high)``."""
     v, b = emit.expr(val), emit.convert(base, emit.element(val))
     return Expr(context.builder().assume_range(v.id, b.id, int(low), int(high)), v.ty)
+
+
+def stop_grad(x: Any) -> Any:
+    """Exclude a value from gradients: return it as a constant for differentiation.
+
+    With a field, its elements are constants in the block of the call.
+
+    ```python
+    y[i] = x[i] * ti.stop_grad(x[i])
+    ```
+    """
+    if context.compiling() is None:
+        return x
+    cx = context.current()
+    if isinstance(x, Field):
+        cx.stopped.extend(leaf_number(cx, leaf) for leaf in x._leaves())
+        return None
+    if isinstance(x, StructVal):
+        return StructVal(x.ty, {name: stop_grad(member) for name, member in x.members.items()})
+    if isinstance(x, Expr):
+        return Expr(cx.builder.unary("stop_grad", x.id), x.ty)
+    if isinstance(x, Matrix) and any(isinstance(part, Expr) for part in x.entries):
+        return stop_grad(emit.expr(x))
+    return x

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 if TYPE_CHECKING:
     from .. import _native
     from .runtime import Runtime
+    from .snode import Leaf
     from .values import Var
 
 lock = threading.RLock()
@@ -35,6 +36,8 @@ class Compilation:
         self.location: tuple[str, int] = ("", 0)  # file and line of the current statement
         self.trees: list[Any] = []  # keeps the keys of `fields` valid
         self.fields: dict[int, int] = {}  # id of a tree -> number of its first field in this kernel
+        self.leaves: dict[int, Leaf] = {}  # number of a field in this kernel -> the field
+        self.stopped: list[int] = []  # numbers of fields under `ti.stop_grad`
         self.functions: dict[Any, Any] = {}  # real functions -> their declarations
         self.config = LoopConfig()
         self.outermost = True  # whether a loop here would be outermost in the kernel

@@ -12,4 +12,22 @@ class Layout(enum.Enum):
     SOA = 2
 
 
-__all__ = ["Layout"]
+class SNodeGradType(enum.Enum):
+    """What a field is for another one."""
+
+    PRIMAL = 0
+    ADJOINT = 1
+    DUAL = 2
+    ADJOINT_CHECKBIT = 3
+
+
+class AutodiffMode(enum.Enum):
+    """Modes of differentiation."""
+
+    NONE = 0
+    VALIDATION = 1
+    FORWARD = 2
+    REVERSE = 3
+
+
+__all__ = ["AutodiffMode", "Layout", "SNodeGradType"]

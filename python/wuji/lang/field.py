@@ -7,28 +7,29 @@ from typing import Any
 
 from .. import _native
 from ..exceptions import WujiMemberError, WujiRuntimeError, WujiRuntimeTypeError, WujiSyntaxError, WujiTypeError
-from . import dtypes, host_values, runtime, torch_gpu
+from . import dtypes, host_values, recording, torch_gpu
+from .allocation import allocate
+from .companions import Companions
 from .compound import MatrixType, StructType
 from .context import python_only
 from .dtypes import DataType
 from .element_errors import check_key, check_rank, element_error, wrong_key
+from .element_sources import ComponentFields, RecordedElement
 from .enums import Layout
 from .matrix import Matrix
-from .missing import refuse
 from .naming import assigned, label
 from .ndarray import Element, flat_value
-from .snode import Axis, FieldsBuilder, Leaf, PlaceNode, SNode, check_extents, shape_of
+from .snode import Leaf, PlaceNode, SNode
 from .struct import Struct
 from .struct_element import StructElement
 
 
-class Field:
+class Field(Companions):
     """Base class of all fields."""
 
     def __init__(self, name: str = "") -> None:
+        Companions.__init__(self)
         self._name = name
-        self.grad: Any = None
-        self.dual: Any = None
 
     # Implemented by each kind of field.
     def _leaves(self) -> list[Leaf]:
@@ -131,7 +132,10 @@ class Field:
             raise TypeError(f"Cannot copy from a non-field object: {type(other).__name__}")
         if self.shape != other.shape:
             raise ValueError(f"ti.field shape {self.shape} does not match the source field shape {other.shape}")
-        self._copy(other)
+        if recording.active:
+            recording.copied(self, other)
+        with recording.paused():
+            self._copy(other)
 
     def _copy(self, other: Any) -> None:
         raise NotImplementedError
@@ -172,7 +176,7 @@ class Field:
             # Accept an n x 1 matrix for a vector.
             flat = arr[..., 0] if tuple(arr.shape) == (*shape, 1) and len(shape) > len(self.shape) else arr
             source = torch_gpu.as_source(torch, flat, shape, dtype, native.gpu)
-            if source is not None:
+            if source is not None and not recording.active:
                 native.write_from(source)
                 return
         self.from_numpy(arr.detach().cpu().numpy())
@@ -227,6 +231,18 @@ class ScalarField(Field):
         self.dtype: DataType = dtypes.need_scalar(dtype)
         self._leaf = Leaf(name, self.dtype.ir)
 
+    @classmethod
+    def _of(cls, leaf: Leaf, dtype: DataType) -> ScalarField:
+        field = cls.__new__(cls)
+        Field.__init__(field, leaf.name)
+        field.dtype = dtype
+        field._leaf = leaf
+        return field
+
+    def _make_companion(self, kind: str) -> Any:
+        leaf = self._leaf.companion(kind)
+        return None if leaf is None else ScalarField._of(leaf, self.dtype)
+
     def _leaves(self) -> list[Leaf]:
         return [self._leaf]
 
@@ -245,6 +261,8 @@ class ScalarField(Field):
             raise wrong_key(key, self) from None
 
     def __setitem__(self, key: Any, value: Any) -> None:
+        if recording.active:
+            self._written(lambda other: other.__setitem__(key, 0.0), lambda: self.__setitem__(key, value))
         native = self._leaf.native or self._leaf.ready()
         if type(key) is not tuple:
             key = self._key(key)
@@ -258,6 +276,8 @@ class ScalarField(Field):
 
     def fill(self, val: Any) -> None:
         """Set every active element to one value."""
+        if recording.active:
+            self._written(lambda other: other.fill(0.0), lambda: self.fill(val))
         try:
             self._leaf.ready().fill(val)
         except _native.ArgumentError:
@@ -286,6 +306,9 @@ class ScalarField(Field):
     @python_only
     def from_numpy(self, arr: Any) -> None:
         """Copy all elements from a NumPy array of the same shape."""
+        if recording.active:
+            kept = arr.copy() if hasattr(arr, "copy") else arr
+            self._written(lambda other: other.fill(0.0), lambda: self.from_numpy(kept))
         self._leaf.ready().write_from(_fitting(arr, self.shape, self))
 
     def get_scalar_field(self, *_: int) -> ScalarField:
@@ -317,6 +340,10 @@ class ComponentField(ScalarField):
         self._whole = whole
         self._number = number
 
+    def _make_companion(self, kind: str) -> Any:
+        whole = self._whole._companion(kind)
+        return None if whole is None else ComponentField(whole, self._number)
+
     def _leaves(self) -> list[Leaf]:
         return self._whole._leaves()
 
@@ -333,6 +360,8 @@ class ComponentField(ScalarField):
     def __setitem__(self, key: Any, value: Any) -> None:
         at = self._key(key)
         check_rank(at, self)
+        if recording.active:
+            self._written(lambda other: other.__setitem__(key, 0.0), lambda: self.__setitem__(key, value))
         try:
             self._first.ready().set_part(at, self._number, value)
         except _native.NativeError as e:
@@ -351,14 +380,21 @@ class ComponentField(ScalarField):
 
     @python_only
     def from_numpy(self, arr: Any) -> None:
-        whole = self._whole.to_numpy()
-        self._component(whole)[...] = _fitting(arr, self.shape, self)
-        self._whole.from_numpy(whole)
+        if recording.active:
+            kept = arr.copy() if hasattr(arr, "copy") else arr
+            self._written(lambda other: other.fill(0.0), lambda: self.from_numpy(kept))
+        with recording.paused():
+            whole = self._whole.to_numpy()
+            self._component(whole)[...] = _fitting(arr, self.shape, self)
+            self._whole.from_numpy(whole)
 
     def fill(self, val: Any) -> None:
-        whole = self._whole.to_numpy()
-        self._component(whole)[...] = host_values.filling(val, self.dtype, f"field {label(self._name)}")
-        self._whole.from_numpy(whole)
+        if recording.active:
+            self._written(lambda other: other.fill(0.0), lambda: self.fill(val))
+        with recording.paused():
+            whole = self._whole.to_numpy()
+            self._component(whole)[...] = host_values.filling(val, self.dtype, f"field {label(self._name)}")
+            self._whole.from_numpy(whole)
 
     def _core(self) -> tuple[Leaf, tuple[int, ...], DataType] | None:
         return None
@@ -375,6 +411,16 @@ class MatrixField(Field):
         self.type = ty
         self._leaf: Leaf | None = Leaf(name, ty.ir)
         self._parts: list[ScalarField] | None = None
+
+    def _make_companion(self, kind: str) -> Any:
+        leaf = self._leaf.companion(kind) if self._leaf is not None else None
+        parts = [part._companion(kind) for part in self._parts or []]
+        if leaf is None and (not parts or parts[0] is None):
+            return None
+        field = MatrixField.__new__(MatrixField)
+        Field.__init__(field, f"{self._name}.{kind}" if self._name else "")
+        field.type, field._leaf, field._parts = self.type, leaf, parts or None
+        return field
 
     # Element type.
     @property
@@ -411,7 +457,14 @@ class MatrixField(Field):
         """Store every component in a field of its own."""
         if self._parts is None:
             self._parts = [ScalarField(self.dtype, f"{self._name}.{k}" if self._name else "") for k in range(self.type.count)]
+            assert self._leaf is not None
+            for part in self._parts:
+                part._leaf.needed = self._leaf.needed
+                part._leaf.kind = self._leaf.kind
             self._leaf = None
+            # Those that exist already have the same parts.
+            for kind, other in self._companions.items():
+                other._leaf, other._parts = None, [part._companion(kind) for part in self._parts]
         return self._parts
 
     def get_scalar_field(self, *indices: int) -> ScalarField:
@@ -433,10 +486,11 @@ class MatrixField(Field):
         check_rank(at, self)
         try:
             if self._parts is not None:
-                return Element(_ComponentFields(self._parts), at, self.type, [p[at] for p in self._parts])
+                return Element(ComponentFields(self._parts), at, self.type, [p[at] for p in self._parts])
             assert self._leaf is not None
             native = self._leaf.ready()
-            return Element(native, at, self.type, list(native.get(at)))
+            source = RecordedElement(self) if recording.active else native
+            return Element(source, at, self.type, list(native.get(at)))
         except _native.NativeError as e:
             raise element_error(e, at, self) from None
         except TypeError:
@@ -446,6 +500,8 @@ class MatrixField(Field):
         at = self._key(key)
         check_rank(at, self)
         flat = flat_value(self.type, value)
+        if recording.active and self._parts is None:
+            self._written(lambda other: other.__setitem__(key, 0.0), lambda: self.__setitem__(key, value))
         try:
             if self._parts is not None:
                 for part, x in zip(self._parts, flat, strict=True):
@@ -462,6 +518,8 @@ class MatrixField(Field):
     def fill(self, val: Any) -> None:
         """Set every active element to one value."""
         flat = flat_value(self.type, val)
+        if recording.active and self._parts is None:
+            self._written(lambda other: other.fill(0.0), lambda: self.fill(val))
         if self._parts is not None:
             for part, x in zip(self._parts, flat, strict=True):
                 part.fill(x)
@@ -500,6 +558,9 @@ class MatrixField(Field):
                 part.from_numpy(flat[..., k])
         else:
             assert self._leaf is not None
+            if recording.active:
+                kept = whole.copy()
+                self._written(lambda other: other.fill(0.0), lambda: self.from_numpy(kept))
             self._leaf.ready().write_from(whole)
 
     def _core(self) -> tuple[Leaf, tuple[int, ...], DataType] | None:
@@ -517,20 +578,6 @@ class MatrixField(Field):
         return f"<ti field {self._name + ' ' if self._name else ''}of {self.type}, shape {self.shape}>"
 
 
-class _ComponentFields:
-    """The component fields of a split vector field, with the interface of a single native field."""
-
-    def __init__(self, parts: list[ScalarField]) -> None:
-        self.parts = parts
-
-    def set_part(self, at: tuple[int, ...], number: int, value: Any) -> None:
-        self.parts[number][at] = value
-
-    def set(self, at: tuple[int, ...], values: tuple[Any, ...]) -> None:
-        for part, value in zip(self.parts, values, strict=True):
-            part[at] = value
-
-
 class StructField(Field):
     """A field of structs: one field per member."""
 
@@ -538,6 +585,20 @@ class StructField(Field):
         super().__init__(name)
         self.struct_type = ty
         self._members: dict[str, Field] = {k: _member_field(t, f"{name}.{k}" if name else k) for k, t in ty.members.items()}
+
+    def _make_companion(self, kind: str) -> Any:
+        members = {k: m._companion(kind) for k, m in self._members.items()}
+        members = {k: m for k, m in members.items() if m is not None}
+        if not members:
+            return None
+        field = StructField.__new__(StructField)
+        Field.__init__(field, f"{self._name}.{kind}" if self._name else "")
+        field.struct_type = StructType(
+            **{k: m.struct_type if isinstance(m, StructField) else self.struct_type.members[k] for k, m in members.items()},
+            __struct_methods=self.struct_type.methods,
+        )
+        field._members = members
+        return field
 
     @property
     def keys(self) -> list[str]:
@@ -653,44 +714,6 @@ def _member_field(ty: Any, name: str) -> Field:
     return ScalarField(ty, name)
 
 
-def _reject_gradients(needs_grad: bool, needs_dual: bool) -> None:
-    if needs_grad or needs_dual:
-        refuse("needs_grad", "automatic differentiation")
-
-
-def _allocate(field: Field, shape: Any, order: str | None, offset: Any, parts: list[Field] | None = None) -> None:
-    """Create a tree for one field: dense, with the axes in index order unless `order` is given."""
-    if shape is None:
-        if offset is not None:
-            raise WujiSyntaxError("shape cannot be None when offset is set\n  = help: without a shape, pass the offset when placing the field: `.place(x, offset=...)`")
-        if order is not None:
-            raise WujiSyntaxError("shape cannot be None when order is set")
-        runtime.current()
-        return
-    extents = shape_of(shape)
-    check_extents(extents)
-    if len(extents) > 8:
-        raise WujiRuntimeError(f"Too many dimensions: {len(extents)}. The maximum dimensionality is 8", "W0103")
-    offsets = None if offset is None else shape_of(offset)
-    if offsets is not None and len(offsets) != len(extents):
-        raise WujiSyntaxError(f"The dimensionality of shape and offset must be the same ({len(extents)} != {len(offsets)}): shape {extents}, offset {offsets}", "W0104")
-    if order is not None:
-        if sorted(order) != list("ijklmnop"[: len(extents)]):
-            wrong = [letter for letter in order if letter not in "ijklmnop"[: len(extents)]]
-            what = f"Invalid axis {wrong[0]}" if wrong else "The axes in order must be different, and as many as in shape"
-            raise WujiSyntaxError(f"{what}: `order` {order!r} must name each of the {len(extents)} axes once")
-    builder = FieldsBuilder()
-    for part in parts or [field]:
-        node = builder.root
-        if order is not None:
-            for letter in order:
-                axis = "ijklmnop".index(letter)
-                node = node.dense(Axis(axis), extents[axis])
-        elif extents:
-            node = node.dense(Axis(*range(len(extents))), extents)
-        part._place(node, offsets)
-
-
 @python_only
 def field(
     dtype: Any,
@@ -709,20 +732,20 @@ def field(
         order: Memory order of the axes, outermost first, such as ``"ji"``.
         name: Name for messages. The default is the variable that the field is assigned to.
         offset: Index of the first element.
-        needs_grad: Not implemented yet.
-        needs_dual: Not implemented yet.
+        needs_grad: Also allocate the gradient, `x.grad`.
+        needs_dual: Also allocate the tangent of forward mode, `x.dual`.
 
     ```python
     pixels = ti.field(ti.f32, shape=(640, 320))
     ```
     """
-    _reject_gradients(needs_grad, needs_dual)
     if isinstance(dtype, MatrixType):
-        return matrix_field(dtype, shape=shape, order=order, name=name, offset=offset)
+        return matrix_field(dtype, shape=shape, order=order, name=name, offset=offset, needs_grad=needs_grad, needs_dual=needs_dual)
     if isinstance(dtype, StructType):
-        return struct_field(dtype, shape=shape, name=name, offset=offset)
+        return struct_field(dtype, shape=shape, name=name, offset=offset, needs_grad=needs_grad, needs_dual=needs_dual)
     created = ScalarField(dtype, name or assigned())
-    _allocate(created, shape, order, offset)
+    created._need(needs_grad, needs_dual)
+    allocate(created, shape, order, offset)
     return created
 
 
@@ -744,10 +767,10 @@ def matrix_field(
     layout: Layout = Layout.AOS,
     ndim: int | None = None,
 ) -> MatrixField:
-    _reject_gradients(needs_grad, needs_dual)
     created = MatrixField(ty, name or assigned())
+    created._need(needs_grad, needs_dual)
     parts: list[Field] | None = list(created._split()) if _is_split(layout, shape) else None
-    _allocate(created, shape, order, offset, parts)
+    allocate(created, shape, order, offset, parts)
     return created
 
 
@@ -761,8 +784,8 @@ def struct_field(
     layout: Layout = Layout.AOS,
     order: str | None = None,
 ) -> StructField:
-    _reject_gradients(needs_grad, needs_dual)
     created = StructField(ty, name or assigned())
+    created._need(needs_grad, needs_dual)
     parts = list(created._members.values()) if _is_split(layout, shape) else None
-    _allocate(created, shape, order, offset, parts)
+    allocate(created, shape, order, offset, parts)
     return created

@@ -11,7 +11,6 @@ from typing import Any
 
 from .. import _native
 from ..exceptions import (
-    WujiArrayError,
     WujiCallError,
     WujiConversionError,
     WujiError,
@@ -20,30 +19,16 @@ from ..exceptions import (
     WujiSyntaxError,
     WujiTypeError,
 )
-from . import context, dtypes, host_values, runtime, signatures
-from .access import ArrayVal
+from . import context, dtypes, host_values, recording, runtime, signatures
+from .arguments import Binder, Parameter, array_key, count, gradient_of, identified, object_key, pack_key, template_key
 from .compiler.function import FunctionCompiler
 from .compiler.source import Source
-from .compound import (
-    ArgPackType,
-    ElementRank,
-    MatrixType,
-    NdarrayType,
-    RWTextureType,
-    SparseMatrixBuilderType,
-    StructType,
-    TextureType,
-    is_template,
-    type_by_ir,
-    value_type,
-)
+from .compound import MatrixType, StructType
 from .context import Compilation
 from .dtypes import DataType
 from .errors import from_native
-from .field import Field
 from .matrix import Matrix
-from .missing import refuse
-from .ndarray import Ndarray, flat_value
+from .ndarray import flat_value
 from .real import ir_type, pack, result_type
 from .runtime import Runtime
 from .signatures import MISSING
@@ -55,61 +40,31 @@ _MAX_ARGUMENTS = 64
 _DROPPED = ("W0401", "W0402")
 
 
-class Parameter:
-    """A kernel parameter, classified by its annotation."""
-
-    __slots__ = ("annotation", "default", "kind", "name", "type")
-
-    def __init__(self, kernel: str, name: str, annotation: Any, default: Any, is_self: bool) -> None:
-        self.name = name
-        self.annotation = annotation
-        self.default = default
-        self.type: Any = None
-        if is_self or is_template(annotation):
-            self.kind = "template"
-        elif annotation is MISSING:
-            raise WujiSyntaxError(f"Taichi kernels parameters must be type annotated: parameter `{name}` of kernel `{kernel}` has no annotation\n  = help: annotate it, as in `{name}: ti.f32` or `{name}: ti.template()`")
-        elif isinstance(annotation, NdarrayType) or annotation is NdarrayType:
-            self.kind = "array"
-            self.type = annotation if isinstance(annotation, NdarrayType) else NdarrayType()
-        elif isinstance(annotation, ArgPackType):
-            self.kind = "pack"
-            self.type = annotation
-        elif isinstance(annotation, (TextureType, RWTextureType, SparseMatrixBuilderType)) or annotation in (TextureType, RWTextureType, SparseMatrixBuilderType):
-            self.kind = "object"
-            self.type = annotation
-        else:
-            self.type = value_type(annotation)
-            if self.type is None:
-                if annotation.__class__.__module__ in ("numpy", "torch") or getattr(annotation, "__module__", "") == "numpy":
-                    self.kind, self.type = "array", NdarrayType()
-                    return
-                raise WujiSyntaxError(f"Invalid type annotation of Taichi kernel: parameter `{name}` of `{kernel}` is annotated with {annotation!r}")
-            self.kind = "value"
-
-
 class Specialization:
     """A kernel compiled for one combination of argument types and template arguments."""
 
-    __slots__ = ("key_objects", "program", "take", "wrap")
+    __slots__ = ("fields", "gradients", "key_objects", "program", "take", "wrap")
 
     def __init__(self, program: _native.Program, take: Any, wrap: Any) -> None:
         self.program = program
         self.take: Callable[[tuple[Any, ...]], list[Any]] = take  # kernel arguments -> program arguments
         self.wrap: Callable[[Any], Any] | None = wrap  # program result -> kernel result
         self.key_objects: list[Any] = []  # objects whose identity is in the key, or weak references to them
+        self.gradients = False  # whether the program also gets gradients of arrays
+        self.fields: list[_native.Field] = []  # the fields of floats that the kernel accesses
 
 
 class WorldCode:
     """The compiled code of a kernel in one world."""
 
-    __slots__ = ("__weakref__", "codes", "fast", "native", "warned", "world")
+    __slots__ = ("__weakref__", "codes", "fast", "native", "used", "warned", "world")
 
     def __init__(self, world: Runtime) -> None:
         self.world = weakref.ref(world)
         self.native = world.native
         self.fast: _native.Program | None = None  # takes the arguments as they are
         self.codes: dict[Any, Specialization] = {}
+        self.used: Specialization | None = None  # that of the last call
         self.warned = False
 
     def enter(self, key: Any, code: Specialization, objects: Iterator[Any]) -> None:
@@ -119,7 +74,9 @@ class WorldCode:
         def evict(_: Any) -> None:
             known = own()
             if known is not None:
-                known.codes.pop(key, None)
+                dropped = known.codes.pop(key, None)
+                if known.used is dropped:
+                    known.used = None
 
         for thing in objects:
             try:
@@ -156,7 +113,7 @@ class Kernel:
             self._parameters = [
                 Parameter(name, p, a, d, k == 0 and self.in_class and a is MISSING) for k, (p, a, d) in enumerate(listed)
             ]
-            arguments = sum(_count(p.type) for p in self._parameters if p.kind in ("value", "pack"))
+            arguments = sum(count(p.type) for p in self._parameters if p.kind in ("value", "pack"))
             if arguments > _MAX_ARGUMENTS:
                 raise WujiRuntimeError(
                     f"The number of elements in kernel arguments is too big! Kernel `{name}` takes {arguments} scalars, vectors and matrices; the limit is {_MAX_ARGUMENTS}\n"
@@ -177,8 +134,10 @@ class Kernel:
             raise WujiSyntaxError(f"Please decorate class {type(instance).__name__} with @ti.data_oriented: its method `{self.function.__name__}` is a kernel")
         return BoundKernel(self, instance)
 
-    def grad(self, *_: Any, **__: Any) -> Any:
-        refuse("kernel.grad", "automatic differentiation")
+    @property
+    def grad(self) -> GradKernel:
+        """The kernel that accumulates gradients: ``k.grad(*args)`` adds to `x.grad` of what `k` reads what `y.grad` of what it writes implies."""
+        return GradKernel(self, ())
 
     # Half-public names of Taichi.
     _is_wrapped_kernel = True
@@ -207,6 +166,8 @@ class Kernel:
 
     # Launch.
     def __call__(self, *args: Any, **named: Any) -> Any:
+        if recording.active:
+            return recording.launch(self, args, named)
         latest = self._latest()
         world = runtime._state.only or runtime.lookup()
         if latest is not None and latest.fast is not None and world is not None and latest.native is world.native and not named:
@@ -223,7 +184,8 @@ class Kernel:
                 return result
         return self._call(args, named)
 
-    def _call(self, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    def _call(self, args: tuple[Any, ...], named: dict[str, Any], mode: str = "") -> Any:
+        """Launch the kernel, or the one of its derivatives: ``"reverse"`` or ``"forward"``."""
         if context.compiling() is not None:
             raise WujiSyntaxError("Kernels cannot call other kernels: a kernel is being compiled")
         world = runtime.current()
@@ -234,10 +196,10 @@ class Kernel:
         full = self._bind(args, named)
         # Optimistic code assumes that arrays do not alias; the program returns `NotImplemented` if they do.
         for unaliased in (True, False):
-            key = self._key(full, unaliased)
+            key = self._key(full, unaliased, mode)
             code = compiled.codes.get(key)
             if code is None:
-                code = self._compile(world, compiled, full, key, unaliased)
+                code = self._compile(world, compiled, full, key, unaliased, mode)
             try:
                 given = code.take(full)
             except (TypeError, OverflowError, ValueError, KeyError) as e:
@@ -248,8 +210,9 @@ class Kernel:
                 failed = self._failed(e, compiled)
                 return code.wrap(failed) if code.wrap is not None and failed is not None else failed
             except _native.ArgumentError as e:
-                return self._call(self._fitted(full, e.__cause__ or e), {})
+                return self._call(self._fitted(full, e.__cause__ or e), {}, mode)
             if result is not NotImplemented:
+                compiled.used = code
                 return code.wrap(result) if code.wrap is not None else result
         raise WujiRuntimeError(f"kernel `{self.function.__name__}` does not accept these arrays")
 
@@ -259,9 +222,9 @@ class Kernel:
         parameters = [(p.name, p.annotation, p.default) for p in self.parameters]
         return tuple(signatures.bind(f"kernel `{self.function.__name__}`", parameters, args, named, WujiCallError))
 
-    def _key(self, args: tuple[Any, ...], unaliased: bool) -> Any:
+    def _key(self, args: tuple[Any, ...], unaliased: bool, mode: str = "") -> Any:
         """Return the specialization key of a call."""
-        parts: list[Any] = []
+        parts: list[Any] = [mode] if mode else []
         arrays = False
         for p, value in zip(self.parameters, args, strict=True):
             if p.kind == "template":
@@ -269,8 +232,10 @@ class Kernel:
             elif p.kind == "array":
                 arrays = True
                 parts.append(array_key(self, p, value))
+                if mode:
+                    parts.append(gradient_of(value) is not None)
             elif p.kind == "pack":
-                parts.append(_pack_key(self, p.type, value))
+                parts.append(pack_key(self, p.type, value))
             elif p.kind == "object":
                 arrays = True
                 parts.append(object_key(self, p, value))
@@ -279,7 +244,7 @@ class Kernel:
         return tuple(parts)
 
     # Compilation.
-    def _compile(self, world: Runtime, compiled: WorldCode, args: tuple[Any, ...], key: Any, unaliased: bool) -> Specialization:
+    def _compile(self, world: Runtime, compiled: WorldCode, args: tuple[Any, ...], key: Any, unaliased: bool, mode: str) -> Specialization:
         name = self.function.__name__
         with context.lock:
             known = compiled.codes.get(key)
@@ -290,7 +255,7 @@ class Kernel:
             cx = Compilation(_native.Builder(name), world, name)
             before = context.enter(cx)
             try:
-                code = self._build(cx, source, args, unaliased)
+                code = self._build(cx, source, args, unaliased, mode)
             except _native.NativeError as e:
                 raise from_native(e) from None
             except WujiError as e:
@@ -302,7 +267,7 @@ class Kernel:
                 context.enter(before)
             compiled.enter(key, code, self._identified(args))
             simple = all(p.kind == "value" and isinstance(p.type, DataType) or p.kind == "array" for p in self.parameters)
-            if simple and code.wrap is None:
+            if simple and code.wrap is None and not code.gradients and not mode:
                 compiled.fast = code.program
             return code
 
@@ -312,10 +277,10 @@ class Kernel:
             if p.kind == "template":
                 yield from identified(value)
 
-    def _build(self, cx: Compilation, source: Source, args: tuple[Any, ...], unaliased: bool) -> Specialization:
+    def _build(self, cx: Compilation, source: Source, args: tuple[Any, ...], unaliased: bool, mode: str) -> Specialization:
         b = cx.builder
         fc = FunctionCompiler(cx, source, kernel=True)
-        binder = Binder(self, cx, unaliased)
+        binder = Binder(self, cx, unaliased, mode)
         for p, value in zip(self.parameters, args, strict=True):
             fc.scope.define(p.name, binder.parameter(p, value))
         self._assignable(cx, fc)
@@ -337,8 +302,12 @@ class Kernel:
         config = cx.runtime.config
         if config.print_ir or config.print_preprocessed_ir:  # type: ignore[attr-defined]
             print(b.text())
-        program = b.finish(cx.runtime.native, binder.arguments)
-        return Specialization(program, binder.taker(), wrap)
+        native = cx.runtime.native
+        program = b.finish(native, binder.arguments, binder.derivatives()) if mode else b.finish(native, binder.arguments)
+        code = Specialization(program, binder.taker(), wrap if mode != "reverse" else None)
+        code.gradients = bool(binder.gradients)
+        code.fields = [leaf.ready() for leaf in cx.leaves.values() if leaf.type.startswith("f")]
+        return code
 
     def _assignable(self, cx: Compilation, fc: FunctionCompiler) -> None:
         """Turn parameters that the body assigns to into variables."""
@@ -389,15 +358,6 @@ class Kernel:
         return WujiRuntimeTypeError(f"kernel `{name}`: {error}")
 
 
-def _count(ty: Any) -> int:
-    """Return the number of scalars, vectors and matrices."""
-    if isinstance(ty, ArgPackType):
-        return sum(_count(t) for t in ty.members.values())
-    if isinstance(ty, StructType):
-        return sum(_count(t) for t in ty.members.values())
-    return 1 if isinstance(ty, (DataType, MatrixType)) else 0
-
-
 def _fits(ty: Any, value: Any) -> bool:
     """Return whether a Python value can be converted to a type."""
     try:
@@ -415,199 +375,6 @@ def _fits(ty: Any, value: Any) -> bool:
         return bool(low <= number <= high) or ty.is_bool
     except (TypeError, ValueError, AttributeError, WujiTypeError):
         return False
-
-
-def template_key(value: Any) -> Any:
-    """Return the specialization key of a template argument. It distinguishes equal but different numbers, such as 0.0 and -0.0."""
-    kind = type(value)
-    if kind is float:
-        return (kind, value.hex())
-    if kind in (int, bool, str) or value is None:
-        return (kind, value)
-    if isinstance(value, (list, tuple)):
-        return (kind, tuple(template_key(v) for v in value))
-    if isinstance(value, Matrix):
-        return (kind, value.shape, value._dtype, tuple(template_key(v) for v in value.entries))
-    if dtypes.of_constant(value) is not None and hasattr(value, "item"):
-        return (kind, template_key(value.item()))
-    return id(value)
-
-
-def identified(value: Any) -> Iterator[Any]:
-    """Yield the objects whose identity is in the key of a template argument."""
-    if isinstance(value, (list, tuple)):
-        for part in value:
-            yield from identified(part)
-    elif isinstance(value, Matrix):
-        for part in value.entries:
-            yield from identified(part)
-    elif template_key(value) == id(value):
-        yield value
-
-
-def array_key(kernel: Kernel, p: Parameter, value: Any) -> Any:
-    """Return the specialization key of an array: element type, rank, contiguity, writability."""
-    spec: NdarrayType = p.type
-    name = kernel.function.__name__
-
-    def wrong(needed: Any, provided: Any) -> WujiArrayError:
-        return WujiArrayError(f"Invalid value for argument {p.name} - required {needed}, but {provided} is provided (kernel `{name}`)")
-
-    element: Any = None
-    if isinstance(value, Ndarray):
-        scalar, shape, contiguous, writable = value.dtype.ir, value.shape, True, True
-        element = value.element_type
-    else:
-        found = _native.describe_array(value)
-        if found is None:
-            if isinstance(value, Field):
-                raise wrong("an array", "a field (annotate it with `ti.template()`)")
-            raise WujiRuntimeTypeError(f"Invalid type for argument {p.name}, got {_kind(value)}: kernel `{name}` needs {spec}")
-        scalar, shape, contiguous, writable = found
-        declared = spec.dtype
-        if isinstance(declared, (MatrixType, ElementRank)):
-            count = declared.ndim
-            if len(shape) < count:
-                raise wrong(f"ndim of at least {count}", f"{len(shape)}d array with shape {shape}")
-            inner, shape = shape[len(shape) - count :], shape[: len(shape) - count]
-            if isinstance(declared, MatrixType) and inner != declared.shape:
-                raise wrong(f"element_shape={declared.shape}", f"{inner}")
-            dtype = dtypes.by_ir(scalar)
-            element = MatrixType(inner[0], inner[1] if count > 1 else 1, count, dtype)
-        else:
-            element = dtypes.by_ir(scalar)
-    declared = spec.dtype
-    if isinstance(declared, MatrixType):
-        if element != declared:
-            raise wrong(f"element type: {declared}", f"{element}")
-    elif isinstance(declared, ElementRank):
-        if not isinstance(element, MatrixType) or element.ndim != declared.ndim or declared.dtype not in (None, element.dtype):
-            raise wrong(f"element_dim={declared.ndim}", f"{element}")
-    elif declared is not None and declared is not element:
-        if isinstance(value, Ndarray):
-            raise WujiArrayError(f"Expect element type {declared} for argument {p.name}, but get {element} (kernel `{name}`)")
-        raise WujiArrayError(f"Invalid value for argument {p.name} - required array has dtype={declared}, array with dtype={element} is provided (kernel `{name}`)")
-    if spec.ndim is not None and spec.ndim != len(shape):
-        raise wrong(f"ndim={spec.ndim}", f"{len(shape)}d ndarray with shape {shape}")
-    return (element.ir, len(shape), contiguous, writable)
-
-
-_WANTED = {TextureType: "texture", RWTextureType: "texture", SparseMatrixBuilderType: "sparse matrix builder"}
-
-
-def object_key(kernel: Kernel, p: Parameter, value: Any) -> Any:
-    """Return the specialization key of a texture or a sparse matrix builder."""
-    if not hasattr(value, "_wuji_key"):
-        raise WujiRuntimeTypeError(
-            f"Argument `{p.name}` must be a {_WANTED.get(type(p.type), p.type)}, got {type(value)} (kernel `{kernel.function.__name__}`)"
-        )
-    try:
-        return value._wuji_key(p.type)
-    except WujiRuntimeTypeError as e:
-        raise WujiRuntimeTypeError(f"Argument `{p.name}` of kernel `{kernel.function.__name__}`: {e}") from None
-
-
-def _kind(value: Any) -> str:
-    """Describe an argument that is not an array, for error messages."""
-    dtype = getattr(value, "dtype", None)
-    return type(value).__name__ if dtype is None else f"{type(value).__name__} of {dtype}"
-
-
-def _pack_key(kernel: Kernel, ty: ArgPackType, value: Any) -> Any:
-    from .argpack import ArgPack
-
-    if not isinstance(value, ArgPack):
-        raise WujiRuntimeTypeError(f"expected an argument pack, got {type(value)}")
-    keys = []
-    for name, spec in ty.members.items():
-        if isinstance(spec, NdarrayType):
-            keys.append(array_key(kernel, Parameter("argpack", name, spec, MISSING, False), value.entries[name]))
-        elif isinstance(spec, ArgPackType):
-            keys.append(_pack_key(kernel, spec, value.entries[name]))
-        elif isinstance(spec, (TextureType, RWTextureType)):
-            keys.append(object_key(kernel, Parameter("argpack", name, spec, MISSING, False), value.entries[name]))
-    return tuple(keys)
-
-
-class Binder:
-    """Maps kernel parameters to IR parameters and arrays, and records how a call marshals its arguments."""
-
-    def __init__(self, kernel: Kernel, cx: Compilation, unaliased: bool) -> None:
-        self.kernel = kernel
-        self.cx = cx
-        self.unaliased = unaliased
-        self.arguments: list[tuple[str, int]] = []
-        self.steps: list[Callable[[tuple[Any, ...]], Any]] = []
-        self.position = 0
-        self.plain = True  # what a call gets is what the program gets
-        self.params = 0
-
-    def parameter(self, p: Parameter, value: Any) -> Any:
-        position = self.position
-        self.position += 1
-        if p.kind == "template":
-            self.plain = False
-            return value
-        return self.bind(p, p.type, p.name, value, lambda args: args[position])
-
-    def bind(self, p: Parameter, ty: Any, name: str, value: Any, get: Callable[[tuple[Any, ...]], Any]) -> Any:
-        if isinstance(ty, NdarrayType):
-            return self.array(p, ty, name, value, get)
-        if isinstance(ty, ArgPackType):
-            self.plain = False
-            members = {
-                k: self.bind(Parameter("argpack", k, t, MISSING, False), t if not _plain_type(t) else value_type(t), f"{name}.{k}", value.entries[k], lambda args, k=k: get(args).entries[k])  # type: ignore[misc]
-                for k, t in ty.members.items()
-            }
-            return PackVal(members)
-        if p.kind == "object":
-            self.plain = False
-            return value._wuji_bind(self, name, get)
-        return self.value(ty, name, get)
-
-    def value(self, ty: Any, name: str, get: Callable[[tuple[Any, ...]], Any]) -> Any:
-        if isinstance(ty, StructType):
-            self.plain = False
-            return StructVal(ty, {k: self.value(t, f"{name}.{k}", _member(get, k)) for k, t in ty.members.items()})
-        id = self.cx.builder.param(name, ty.ir)
-        self.arguments.append(("p", self.params))
-        self.params += 1
-        if isinstance(ty, MatrixType):
-            self.plain = False
-            self.steps.append(lambda args: flat_value(ty, get(args)))
-        else:
-            self.steps.append(get)
-        return Expr(id, ty)
-
-    def array(self, p: Parameter, spec: NdarrayType, name: str, value: Any, get: Callable[[tuple[Any, ...]], Any]) -> ArrayVal:
-        ir, rank, contiguous, writable = array_key(self.kernel, p, value)
-        number = self.cx.builder.array(name, ir, rank, writable, contiguous, self.unaliased)
-        self.arguments.append(("a", number))
-        self.steps.append(lambda args: _bare(get(args)))
-        return ArrayVal(number, type_by_ir(ir), rank, name, spec.boundary == "clamp", writable)
-
-    def taker(self) -> Any:
-        steps = self.steps
-        return lambda args: [step(args) for step in steps]
-
-
-def _plain_type(t: Any) -> bool:
-    return not isinstance(t, (NdarrayType, ArgPackType))
-
-
-def _bare(value: Any) -> Any:
-    return value._native if isinstance(value, Ndarray) else value
-
-
-def _member(get: Callable[[tuple[Any, ...]], Any], name: str) -> Callable[[tuple[Any, ...]], Any]:
-    return lambda args: get(args)[name]
-
-
-class PackVal:
-    """An argpack inside a kernel."""
-
-    def __init__(self, members: dict[str, Any]) -> None:
-        self.__dict__.update(members)
 
 
 class KernelReturn:
@@ -664,10 +431,13 @@ class BoundKernel:
         self.instance = instance
 
     def __call__(self, *args: Any, **named: Any) -> Any:
+        if recording.active:
+            return recording.launch(self.kernel, (self.instance, *args), named)
         return self.kernel._call((self.instance, *args), named)
 
-    def grad(self, *_: Any, **__: Any) -> Any:
-        return self.kernel.grad()
+    @property
+    def grad(self) -> GradKernel:
+        return GradKernel(self.kernel, (self.instance,))
 
     @property
     def __wrapped__(self) -> Any:
@@ -676,6 +446,28 @@ class BoundKernel:
     @property
     def __name__(self) -> str:
         return self.kernel.function.__name__
+
+
+class GradKernel:
+    """The kernel that accumulates the gradients of another one. It takes the same arguments."""
+
+    _wuji_kind = "kernel"
+    __slots__ = ("bound", "kernel")
+
+    def __init__(self, kernel: Kernel, bound: tuple[Any, ...]) -> None:
+        self.kernel = kernel
+        self.bound = bound
+
+    def __call__(self, *args: Any, **named: Any) -> None:
+        with recording.paused():
+            self.kernel._call((*self.bound, *args), named, "reverse")
+
+    @property
+    def __name__(self) -> str:
+        return f"{self.kernel.function.__name__}.grad"
+
+    def __repr__(self) -> str:
+        return f"<ti.kernel {self.kernel.function.__qualname__}.grad>"
 
 
 def kernel(fn: Any) -> Any:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 from .. import _native
 from ..exceptions import WujiArgumentError, WujiIndexError, WujiOutOfRangeError, WujiRuntimeError, WujiRuntimeTypeError, WujiShapeError
-from . import dtypes, host_values, inspection, runtime, torch_gpu
+from . import dtypes, host_values, inspection, recording, runtime, torch_gpu
 from .compound import MatrixType
 from .context import python_only
 from .dtypes import DataType
+from .element_sources import RecordedArrayElement
 from .enums import Layout
 from .errors import from_native
 from .matrix import Matrix, Vector
-from .missing import refuse
 from .snode import shape_of
 
 # Device type in DLPack.
@@ -89,20 +90,33 @@ class Ndarray:
         at = self._key(key)
         value = self._native.get(at)
         if isinstance(self.element_type, MatrixType):
-            return Element(self._native, at, self.element_type, list(value))
+            return Element(RecordedArrayElement(self) if recording.active else self._native, at, self.element_type, list(value))
         return value
 
     def __setitem__(self, key: Any, value: Any) -> None:
         at, flat = self._key(key), flat_value(self.element_type, value)
+        if recording.active:
+            self._written(lambda grad: grad.__setitem__(key, 0.0), lambda: self.__setitem__(key, value))
         try:
             self._native.set(at, flat)
         except _native.ArgumentError:
             self._native.set(at, host_values.fitted_parts(flat, self.element_type, "array"))
 
+    def _written(self, clear: Callable[[Ndarray], None], redo: Callable[[], None]) -> None:
+        """Report a write of the host while something is recorded."""
+
+        def clear_gradient(kind: str) -> None:
+            if kind == "grad" and self.grad is not None:
+                clear(self.grad)
+
+        recording.write(self, clear_gradient, redo)
+
     @python_only
     def fill(self, val: Any) -> None:
         """Set every element to one value."""
         flat = flat_value(self.element_type, val)
+        if recording.active:
+            self._written(lambda grad: grad.fill(0.0), lambda: self.fill(val))
         try:
             self._native.fill(flat)
         except _native.ArgumentError:
@@ -125,6 +139,9 @@ class Ndarray:
             raise TypeError(f"<class 'numpy.ndarray'> expected, but {type(arr)} provided")
         if tuple(arr.shape) != wanted:
             raise ValueError(f"Mismatch shape: {wanted} expected, but {tuple(arr.shape)} provided")
+        if recording.active:
+            kept = arr.copy()
+            self._written(lambda grad: grad.fill(0.0), lambda: self.from_numpy(kept))
         self._native.write_from(host_values.fitted_array(arr, wanted, self.dtype, "array"))
 
     @python_only
@@ -145,7 +162,7 @@ class Ndarray:
         import torch
 
         source = torch_gpu.as_source(torch, arr, self.shape + self.element_shape, self.dtype, self._gpu)
-        if source is not None:
+        if source is not None and not recording.active:
             self._native.write_from(source)
         else:
             self.from_numpy(arr.detach().cpu().numpy())
@@ -161,6 +178,8 @@ class Ndarray:
         """Copy all elements from another array of the same type and shape."""
         if not isinstance(other, Ndarray) or other.shape != self.shape or other.element_type != self.element_type:
             raise WujiArgumentError("`copy_from` needs an array of the same type and shape")
+        if recording.active:
+            recording.copied(self, other)
         self._native.copy_from(other._native)
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
@@ -179,7 +198,7 @@ class Ndarray:
         return self.shape[0]
 
     def __deepcopy__(self, memo: Any) -> Ndarray:
-        other = type(self)(self.element_type, self.shape)
+        other = _with_grad(type(self), self.element_type, self.shape, self.grad is not None)
         other.copy_from(self)
         return other
 
@@ -276,17 +295,25 @@ def ndarray(dtype: Any, shape: Any, needs_grad: bool = False) -> Ndarray:
     Args:
         dtype: Element type: scalar, vector or matrix.
         shape: Extent of each axis.
-        needs_grad: Not implemented yet.
+        needs_grad: Also allocate the gradient, `x.grad`.
     """
     runtime.current()
-    if needs_grad:
-        refuse("needs_grad", "automatic differentiation")
     extents = shape_of(shape)
     if any(not 1 <= e < 1 << 31 for e in extents):
         raise WujiRuntimeError(f"{extents} is not a valid shape for ndarray: every extent must be 1 to 2^31 - 1", "W0101")
     if isinstance(dtype, MatrixType):
-        return (VectorNdarray if dtype.ndim == 1 else MatrixNdarray)(dtype, extents)
+        return _with_grad(VectorNdarray if dtype.ndim == 1 else MatrixNdarray, dtype, extents, needs_grad)
     scalar = dtypes.scalar_type(dtype)
     if scalar is None:
         raise WujiRuntimeTypeError(f"{dtype!r} is not supported as ndarray element type")
-    return ScalarNdarray(scalar, extents)
+    return _with_grad(ScalarNdarray, scalar, extents, needs_grad)
+
+
+def _with_grad(kind: type[Ndarray], element: Any, shape: tuple[int, ...], needs_grad: bool) -> Ndarray:
+    made = kind(element, shape)
+    if needs_grad:
+        if not made.dtype.is_float:
+            raise WujiRuntimeError(f"{made.dtype} is not supported for ndarray with `needs_grad=True` or `needs_dual=True`\n  = help: use an array of floats")
+        made.grad = kind(element, shape)
+        runtime.current().gradients.add(made.grad)
+    return made

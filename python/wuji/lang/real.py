@@ -144,7 +144,7 @@ class RealReturn:
 
 
 def call_real(cx: Compilation, func: RealFunc, args: list[Any], named: dict[str, Any]) -> Any:
-    from .kernel import template_key
+    from .arguments import template_key
 
     parameters = signatures.parameters(func.function)
     values = signatures.bind(f"`{func.function.__name__}`", parameters, args, named, WujiTypeError)

@@ -95,9 +95,24 @@ class _Structure:
         self.leaves = [copy.copy(leaf) for leaf in self.leaves]
         for leaf in self.leaves:
             leaf.node = None
+            leaf.grad, leaf.dual = _frozen(leaf.grad), _frozen(leaf.dual)
         below = [cells for child in self.children for cells in child.freeze()]
         self.sparse = below if self.kind in ("root", "dense") or self.cells is None else [self.cells]
         return self.sparse
+
+    def companions(self, kind: str) -> list[Leaf]:
+        """Return all gradients (``"grad"``), tangents (``"dual"``) or other fields (``""``) at or below this node."""
+        own = [leaf for leaf in self.leaves if leaf.kind == kind]
+        return own + [leaf for child in self.children for leaf in child.companions(kind)]
+
+
+def _frozen(companion: Leaf | None) -> Leaf | None:
+    """Return a companion of the same tree without its node."""
+    if companion is None or companion.native is None:
+        return None
+    frozen = copy.copy(companion)
+    frozen.node = None
+    return frozen
 
 
 class _Anchor:
@@ -239,18 +254,20 @@ class SNode:
             elif type(arg).__name__ == "BitpackedFields":
                 refuse("ti.BitpackedFields", "quantized types")
             elif arg is None:
-                raise ValueError(
-                    "None cannot be placed: a field without gradients has no `.grad` and no `.dual`\n"
-                    "  = note: `needs_grad=True` and `lazy_grad` are not implemented yet (automatic differentiation)"
-                )
+                raise ValueError("None cannot be placed: only fields of floats have `.grad` and `.dual`")
             else:
                 raise ValueError(f"{arg!r} cannot be placed: it is not a field")
         return self
 
     def lazy_grad(self) -> None:
-        refuse("lazy_grad", "automatic differentiation")
+        """Place the gradients of all fields of floats at or below this node next to the fields, unless they are placed."""
+        self._owner._open()
+        place_companions(self, "grad", needed=False)
 
-    lazy_dual = lazy_grad
+    def lazy_dual(self) -> None:
+        """Place the tangents of all fields of floats at or below this node next to the fields, unless they are placed."""
+        self._owner._open()
+        place_companions(self, "dual", needed=False)
 
     # Queries.
     def parent(self, n: int = 1) -> SNode | None:
@@ -351,6 +368,7 @@ class SNode:
 
     @property
     def needs_grad(self) -> bool:
+        """Whether the field of a leaf SNode has gradients."""
         return False
 
     def _path_from_root(self) -> list[SNode]:
@@ -364,17 +382,32 @@ class SNode:
 
 
 class Leaf:
-    """A field placed in one node: scalars, vectors or matrices."""
+    """A field placed in one node: scalars, vectors or matrices.
 
-    __slots__ = ("name", "native", "node", "number", "offset", "type")
+    One of floats has two companions of the same type, which can be placed like it: its gradient, and its tangent.
+    """
 
-    def __init__(self, name: str, type: str) -> None:
+    __slots__ = ("dual", "grad", "kind", "name", "native", "needed", "node", "number", "offset", "type")
+
+    def __init__(self, name: str, type: str, kind: str = "") -> None:
         self.name = name
         self.type = type
+        self.kind = kind  # "grad" or "dual" if it is a companion itself
+        self.grad: Leaf | None = None
+        self.dual: Leaf | None = None
+        self.needed: tuple[str, ...] = ()  # companions that the user has asked for
         self.node: SNode | None = None
         self.offset: tuple[int, ...] | None = None
         self.native: _native.Field | None = None
         self.number = -1
+
+    def companion(self, kind: str) -> Leaf | None:
+        """Return the gradient (``"grad"``) or the tangent (``"dual"``); None for integers, and for companions."""
+        found: Leaf | None = getattr(self, kind)
+        if found is None and not self.kind and self.type.startswith("f"):
+            found = Leaf(f"{self.name}.{kind}" if self.name else "", self.type, kind)
+            setattr(self, kind, found)
+        return found
 
     def place(self, node: SNode, offset: tuple[int, ...] | None) -> None:
         if self.node is not None:
@@ -403,6 +436,18 @@ class Leaf:
         return self.native
 
 
+def place_companions(node: SNode, kind: str, needed: bool) -> None:
+    """Place gradients or tangents next to the fields at or below a node: all, or those that the user has asked for."""
+    for leaf in list(node.leaves):
+        if needed and kind not in leaf.needed:
+            continue
+        other = leaf.companion(kind)
+        if other is not None and other.node is None:
+            other.place(node, leaf.offset)
+    for child in node.children:
+        place_companions(child, kind, needed)
+
+
 class PlaceNode(SNode):
     """A field as a leaf SNode: its parent is the node that it is placed in."""
 
@@ -421,6 +466,11 @@ class PlaceNode(SNode):
     @property
     def _dtype(self) -> Any:
         return type_by_ir(self._leaf.type)
+
+    @property
+    def needs_grad(self) -> bool:
+        grad = self._leaf.grad
+        return grad is not None and grad.node is not None
 
     @property
     def _cell_size_bytes(self) -> int:
@@ -537,6 +587,8 @@ class FieldsBuilder:
         native_world = self._native if self._native is not None else owner.native if owner is not None else None
         if native_world is None:
             raise WujiRuntimeError("the world of this layout is gone\n  = help: keep the world as long as its fields", "W0132")
+        for kind in ("grad", "dual"):
+            place_companions(self._root, kind, needed=True)
         layout = _native.Layout(native_world)
         made: list[tuple[Any, int]] = []
         try:

@@ -236,7 +236,7 @@ class Texture:
 
 def _parameter(name: str, spec: NdarrayType) -> Any:
     """Return a kernel parameter for the array of pixels."""
-    from .kernel import Parameter
+    from .arguments import Parameter
 
     return Parameter(name, name, spec, MISSING, False)
 

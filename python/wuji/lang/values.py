@@ -162,7 +162,11 @@ class MemoryRef(Ref):
         return True
 
     def load(self) -> Expr:
-        return Expr(context.builder().load(self.base, self.indices, self.path), self.ty)
+        b = context.builder()
+        value = b.load(self.base, self.indices, self.path)
+        if self.base[0] == "f" and self.base[1] in context.current().stopped:
+            value = b.unary("stop_grad", value)
+        return Expr(value, self.ty)
 
     def store(self, value: Any) -> None:
         from .emit import fit

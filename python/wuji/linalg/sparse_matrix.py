@@ -9,10 +9,10 @@ from .. import _native
 from ..exceptions import WujiAssertionError, WujiIndexError, WujiRuntimeError, WujiRuntimeTypeError, WujiTypeError
 from ..lang import context, dtypes, emit, runtime
 from ..lang.access import ArrayVal
+from ..lang.arguments import Parameter
 from ..lang.compound import MatrixType, NdarrayType, SparseMatrixBuilderType
 from ..lang.dtypes import DataType
 from ..lang.field import Field
-from ..lang.kernel import Parameter
 from ..lang.ndarray import Ndarray, ScalarNdarray, ndarray
 from ..lang.signatures import MISSING
 from ..lang.values import Expr

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from ...exceptions import WujiNameError, WujiSyntaxError, WujiTypeError
 from .. import dtypes, emit, ops
+from ..access import stop_grad
 from ..compound import StructType, value_type
 from ..context import Compilation
+from ..field import Field
 from ..matrix import Matrix
 from ..struct import Struct
 from ..text import kernel_assert
@@ -50,6 +52,27 @@ class Statements:
     def body(self, nodes: list[ast.stmt]) -> None:
         """Compile statements in order. Code behind a jump is skipped. Code behind an endless loop is compiled, so that mistakes in it are found."""
         unreachable = self.b.closed()
+        before = len(self.cx.stopped)
+        self._stop_gradients(nodes)
+        try:
+            self._statements(nodes, unreachable)
+        finally:
+            del self.cx.stopped[before:]
+
+    def _stop_gradients(self, nodes: list[ast.stmt]) -> None:
+        """Apply `ti.stop_grad(x)` of a field to its whole block, wherever it is there."""
+        for node in nodes:
+            if not isinstance(node, ast.Expr) or not isinstance(node.value, ast.Call) or len(node.value.args) != 1:
+                continue
+            called, arg = node.value.func, node.value.args[0]
+            name = called.attr if isinstance(called, ast.Attribute) else called.id if isinstance(called, ast.Name) else ""
+            names = {part.id for part in ast.walk(arg) if isinstance(part, ast.Name)}
+            if name == "stop_grad" and isinstance(arg, (ast.Name, ast.Attribute)) and not names & self.source.assigned:
+                found = self.eval(arg)
+                if isinstance(found, Field):
+                    stop_grad(found)
+
+    def _statements(self, nodes: list[ast.stmt], unreachable: bool) -> None:
         for node in nodes:
             self.exec(node)
             if not unreachable and self.b.closed():

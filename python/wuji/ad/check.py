@@ -1,0 +1,139 @@
+"""Comparison of gradients with finite differences."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ..exceptions import WujiAssertionError, WujiRuntimeError
+from ..lang import recording, runtime
+from ..lang.field import Field
+from ..lang.snode import Leaf, SNodeTree
+
+if TYPE_CHECKING:
+    from .tape import Step
+
+# Of a direction, relative to the values.
+_STEPS = (1e-3, 1e-4, 1e-5, 1e-6)
+_TOLERANCE = {"f64": 1e-4, "f32": 2e-2, "f16": 1e-1}
+# Fields with more elements are only checked along random directions.
+_SINGLE = 64
+_SHOWN = 5
+
+
+class GradChecker:
+    """Compares gradients with central differences, along random directions and for single elements.
+
+    It runs the recorded program again with changed values, and restores all fields.
+    """
+
+    def __init__(self, loss: Any, to_check: Any) -> None:
+        if not isinstance(to_check, (list, tuple)):
+            raise WujiAssertionError("grad_check should be a list of fields that need to check gradients.")
+        if not isinstance(loss, Field):
+            raise WujiRuntimeError("`grad_check` needs a loss that is a field")
+        for field in to_check:
+            if not isinstance(field, Field) or not field.needs_grad:
+                raise WujiRuntimeError(f"{field!r} in `grad_check` has no gradient\n  = help: create the field with `needs_grad=True`")
+        self.loss = loss
+        self.to_check: list[Any] = list(to_check)
+        self._before: list[tuple[Leaf, Any]] = []
+
+    def start(self) -> None:
+        """Keep the values that the recorded program starts with."""
+        self._before = _snapshot()
+
+    def check(self, steps: list[Step]) -> None:
+        """Compare, print the worst entries, and raise if one of them is wrong."""
+        import numpy
+
+        after = _snapshot()
+        generator = numpy.random.default_rng(0)
+        failed: list[str] = []
+        try:
+            for number, field in enumerate(self.to_check):
+                name = field.name or f"variable {number}"
+                gradient = field.grad.to_numpy()
+                for part, values in gradient.items() if isinstance(gradient, dict) else [("", gradient)]:
+                    of = field if not part else field.get_member_field(part)
+                    label = f"{name}.{part}" if part else name
+                    failed.extend(self._check_one(of, label, values.astype(numpy.float64), steps, generator))
+        finally:
+            _restore(after)
+        for line in failed:
+            print(line)
+        if failed:
+            raise WujiAssertionError("Grad check failed: Not all variables pass grad check")
+
+    def _check_one(self, field: Any, name: str, gradient: Any, steps: list[Step], generator: Any) -> list[str]:
+        import numpy
+
+        tolerance = _TOLERANCE[field.dtype.ir]
+        directions = [(f"{name}, random direction", generator.standard_normal(gradient.shape)) for _ in range(2)]
+        if gradient.size <= _SINGLE:
+            for flat in range(gradient.size):
+                at = numpy.unravel_index(flat, gradient.shape)
+                single = numpy.zeros(gradient.shape)
+                single[at] = 1.0
+                directions.append((f"{name}[{', '.join(str(int(k)) for k in at)}]", single))
+        found = []
+        for label, direction in directions:
+            expected = float((gradient * direction).sum())
+            numeric = self._difference(field, direction, steps, expected)
+            error = abs(numeric - expected) / max(abs(expected), abs(numeric), 1e-6)
+            if not error <= tolerance:
+                found.append((error, f"{label}: gradient {expected:.8g}, finite difference {numeric:.8g}, relative error {error:.2g} (expected at most {tolerance:g})"))
+        found.sort(key=lambda entry: -entry[0])
+        return [line for _, line in found[:_SHOWN]]
+
+    def _difference(self, field: Any, direction: Any, steps: list[Step], expected: float) -> float:
+        """Return the central difference that is closest to what is expected: which step is best depends on the program."""
+        import numpy
+
+        _restore(self._before)
+        base = field.to_numpy()
+        scale = max(1.0, float(numpy.abs(base).max(initial=0.0)))
+        best = float("nan")
+        for step in _STEPS if field.dtype.ir == "f64" else _STEPS[:2]:
+            sides = []
+            for sign in (1.0, -1.0):
+                _restore(self._before)
+                field.from_numpy((base + sign * step * scale * direction).astype(base.dtype))
+                with recording.paused():
+                    for recorded in steps:
+                        recorded.redo()
+                sides.append(float(numpy.sum(self.loss.to_numpy())))
+            now = (sides[0] - sides[1]) / (2 * step * scale)
+            if not abs(best - expected) <= abs(now - expected):
+                best = now
+            if abs(now - expected) <= 1e-7 * max(1.0, abs(expected)):
+                break
+        return best
+
+
+def _snapshot() -> list[tuple[Leaf, Any]]:
+    """Copy all fields of the current world, but not their gradients."""
+    import numpy
+
+    from ..lang.compound import MatrixType, type_by_ir
+
+    world = runtime.current()
+    world.materialize()
+    found = []
+    for root in list(world.roots):
+        tree = root._owner
+        if not isinstance(tree, SNodeTree) or tree.destroyed:
+            continue
+        for leaf in root._structure.companions(""):
+            ty = type_by_ir(leaf.type)
+            dtype = ty.dtype if isinstance(ty, MatrixType) else ty
+            assert leaf.native is not None
+            out = numpy.empty(leaf.native.shape + (ty.shape if isinstance(ty, MatrixType) else ()), dtype=dtype.numpy_name)
+            leaf.native.read_into(out)
+            found.append((leaf, out))
+    return found
+
+
+def _restore(values: list[tuple[Leaf, Any]]) -> None:
+    for leaf, value in values:
+        assert leaf.native is not None
+        leaf.native.write_from(value)

@@ -1,0 +1,196 @@
+"""Reverse mode across kernels."""
+
+from __future__ import annotations
+
+import copy
+import threading
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any
+
+from .. import _native
+from ..exceptions import WujiAssertionError, WujiRuntimeError
+from ..lang import recording
+from ..lang.access_log import AccessLog
+from ..lang.arguments import gradient_of
+from ..lang.field import Field
+from ..lang.kernel import Kernel
+from ..lang.ndarray import Ndarray
+from ..lang.struct import Struct
+from .gradients import clear_all_gradients
+
+
+class Step:
+    """Something recorded: a launch, a call of a function with its own gradient, or a write of the host."""
+
+    __slots__ = ("redo", "undo")
+
+    def __init__(self, redo: Callable[[], Any], undo: Callable[[], Any]) -> None:
+        self.redo = redo
+        self.undo = undo  # propagates gradients
+
+
+class Tape:
+    """Records launches, and runs their gradients in reverse order at the end of the block.
+
+    Args:
+        loss: The scalar to differentiate: a 0-D field or an array of one element with `needs_grad=True`. It becomes zero when recording starts.
+            Without it, set the gradients of the outputs yourself, and call `grad`.
+        clear_gradients: Set all gradients to zero when recording starts.
+        validation: Also check that no value that a gradient needs is overwritten.
+        grad_check: Fields whose gradients are compared with finite differences at the end.
+
+    ```python
+    with ti.ad.Tape(loss):
+        simulate()
+    learn(x.grad)
+    ```
+    """
+
+    def __init__(self, loss: Any = None, clear_gradients: bool = True, validation: bool = False, grad_check: Any = None) -> None:
+        self.loss = loss
+        self.clear_gradients = clear_gradients
+        self.validation = validation
+        self.thread = threading.get_ident()
+        self.steps: list[Step] = []
+        self.log = AccessLog()
+        self.entered = False
+        self.evaluated = False
+        self._checker: Any = None
+        if grad_check is not None:
+            from .check import GradChecker
+
+            self._checker = GradChecker(loss, grad_check)
+
+    # Recording.
+    def __enter__(self) -> Tape:
+        if self.entered:
+            raise WujiAssertionError("Tape can be entered only once.")
+        if self.loss is not None:
+            _check_loss(self.loss)
+            _fill(self.loss, 0.0)
+        if self.clear_gradients:
+            clear_all_gradients()
+        if self._checker is not None:
+            self._checker.start()
+        self.entered = True
+        self.thread = threading.get_ident()
+        recording.active.append(self)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self in recording.active:
+            recording.active.remove(self)
+        if kind is None and self.loss is not None and not self.evaluated:
+            self.grad()
+
+    def launch(self, kernel: Kernel, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        """Launch a kernel, and record it."""
+        full = kernel._bind(args, named)
+        kept = tuple(copy.deepcopy(v) if isinstance(v, (Struct, list)) or type(v).__name__ in ("Vector", "Matrix") else v for v in full)
+        result = kernel._call(full, {})
+        for tape in self._all():
+            tape.log.add(kernel, kept)
+            tape.steps.append(Step(lambda: kernel._call(kept, {}), lambda: kernel._call(kept, {}, "reverse")))
+        return result
+
+    def _all(self) -> list[Tape]:
+        """Return this tape, and those around it."""
+        return [tape for tape in recording.active if isinstance(tape, Tape) and tape.thread == self.thread]
+
+    def insert(self, func: Any, args: tuple[Any, ...], named: dict[str, Any] | None = None) -> None:
+        """Record a call of something with an attribute `grad` that propagates gradients."""
+        given = named or {}
+
+        def undo() -> None:
+            if func.grad is None:
+                raise WujiRuntimeError(
+                    f"function `{getattr(func, '__name__', func)}` has no gradient\n  = help: state it with `@ti.ad.grad_for`"
+                )
+            func.grad(*args, **given)
+
+        for tape in self._all() or [self]:
+            tape.steps.append(Step(lambda: func(*args, **given), undo))
+
+    def write(self, written: Any, clear: Callable[[str], None], redo: Callable[[], None]) -> None:
+        """Record a write of the host. What it overwrites has adjoints of its own if an earlier launch used it."""
+        used = self.log.accesses(written)
+        for tape in self._all():
+            tape.steps.append(Step(redo, (lambda: clear("grad")) if used else _nothing))
+
+    def copy(self, to: Any, source: Any) -> None:
+        """Record that the host copies one field or array to another."""
+
+        def undo() -> None:
+            if gradient(to) is None:
+                return
+            if gradient(source) is not None:
+                accumulate(gradient(source), gradient(to))
+            _fill(gradient(to), 0.0)
+
+        for tape in self._all():
+            tape.steps.append(Step(lambda: to.copy_from(source), undo))
+
+    # Evaluation.
+    def grad(self) -> None:
+        """Run the gradients of everything recorded, in reverse order."""
+        if not self.entered:
+            raise WujiAssertionError("Before evaluating gradients tape must be entered.")
+        if self.evaluated:
+            raise WujiAssertionError("Gradients of grad can be evaluated only once.")
+        if self in recording.active:
+            recording.active.remove(self)
+        if self.loss is not None:
+            _fill(gradient(self.loss), 1.0)
+        with recording.paused():
+            for step in reversed(self.steps):
+                step.undo()
+        self.evaluated = True
+        if self._checker is not None:
+            self._checker.check(self.steps)
+
+
+def _nothing() -> None:
+    """Propagate nothing."""
+
+
+def accumulate(to: Any, added: Any) -> None:
+    """Add one field or array to another."""
+    values, more = to.to_numpy(), added.to_numpy()
+    to.from_numpy({k: values[k] + more[k] for k in values} if isinstance(values, dict) else values + more)
+
+
+def gradient(data: Any) -> Any:
+    """Return the gradient of a field, array or tensor; None if there is none."""
+    if isinstance(data, Field):
+        return data.grad if data.needs_grad else None
+    return gradient_of(data)
+
+
+def _check_loss(loss: Any) -> None:
+    if isinstance(loss, Field):
+        if len(loss.shape) != 0:
+            raise WujiRuntimeError(f"The loss of `Tape` must be a 0-D field, i.e. scalar, not one of shape {loss.shape}")
+        if not loss.needs_grad:
+            raise WujiRuntimeError(
+                "Gradients of loss are not allocated, please use ti.field(..., needs_grad=True) for all fields that are required by autodiff."
+            )
+        return
+    if isinstance(loss, Ndarray):
+        if loss._get_nelement() != 1:
+            raise WujiRuntimeError(f"The loss of `Tape` must be an ndarray with only one element, not of shape {loss.shape}")
+    elif _native.describe_array(loss) is None:
+        raise WujiRuntimeError(f"The loss of `Tape` must be a field, an array or a tensor, not {type(loss).__name__}")
+    elif getattr(loss, "numel", lambda: 1)() != 1:
+        raise WujiRuntimeError("The loss of `Tape` must be a tensor only contains one element")
+    if gradient_of(loss) is None:
+        raise WujiRuntimeError("Gradients of loss are not allocated, please set needs_grad=True for all ndarrays that are required by autodiff.")
+
+
+def _fill(data: Any, value: float) -> None:
+    """Fill a field, array or tensor, without recording it."""
+    with recording.paused():
+        if isinstance(data, (Field, Ndarray)):
+            data.fill(value)  # type: ignore[union-attr]
+        else:
+            data.data.fill_(value)

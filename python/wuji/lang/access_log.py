@@ -1,0 +1,35 @@
+"""Which fields and arrays recorded launches have used."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from .field import Field
+from .ndarray import Ndarray
+
+if TYPE_CHECKING:
+    from .kernel import Kernel, Specialization
+
+
+class AccessLog:
+    """The data of floats that recorded launches access."""
+
+    def __init__(self) -> None:
+        self._codes: dict[int, Specialization] = {}
+        self._arrays: dict[int, Ndarray] = {}
+
+    def add(self, kernel: Kernel, args: tuple[Any, ...]) -> None:
+        """Add the last launch of a kernel."""
+        compiled = kernel._latest()
+        if compiled is not None and compiled.used is not None:
+            self._codes[id(compiled.used)] = compiled.used
+        for value in args:
+            if isinstance(value, Ndarray):
+                self._arrays[id(value)] = value
+
+    def accesses(self, data: Any) -> bool:
+        """Return whether a launch has accessed a field or array."""
+        if not isinstance(data, Field):
+            return id(data) in self._arrays
+        own = [leaf.ready() for leaf in data._leaves()]
+        return any(field == native for code in self._codes.values() for field in code.fields for native in own)
