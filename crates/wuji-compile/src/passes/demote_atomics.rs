@@ -2,7 +2,7 @@
 //!
 //! In serial code that is always so. In a parallel loop an address belongs to one iteration if its indices are the
 //! loop's own, each exactly once up to a constant offset, if all other writes to the field in this task use the
-//! same indices, and if no callee writes to it.
+//! same indices along these axes, and if no callee writes to it.
 
 use crate::analysis::affine::{Affine, AffineAnalysis};
 use crate::passes::Cx;
@@ -37,8 +37,8 @@ fn owned_atomics(m: &Module, f: &Function, first_index: usize) -> Vec<Inst> {
     let indices = &f.params()[first_index..];
     let structure = Structure::of(f);
     let mut affine = AffineAnalysis::new(f, &structure);
-    // For each place: the indices that all writes use, if they are the same.
-    let mut owners: FxHashMap<Place, Option<Vec<Affine>>> = FxHashMap::default();
+    // For each place: the axes with the loop's indices, and the indices that all writes use there, if they are the same.
+    let mut owners: FxHashMap<Place, Option<Vec<(usize, Affine)>>> = FxHashMap::default();
     let mut atomics = Vec::new();
     f.walk(|inst| {
         let data = &f.insts[inst];
@@ -55,7 +55,12 @@ fn owned_atomics(m: &Module, f: &Function, first_index: usize) -> Vec<Inst> {
             let bits = f.ty(*v).as_scalar().map_or(0, Scalar::bits);
             hi.saturating_sub(lo) < 1i128 << bits
         });
-        let own = (distinct && belongs_to_iteration(&exprs, indices)).then_some(exprs);
+        let own = distinct && belongs_to_iteration(&exprs, indices);
+        let own = own.then(|| {
+            let axes = exprs.into_iter().enumerate();
+            let own = |expr: &Affine| indices.iter().any(|index| expr.coefficient(*index) != 0);
+            axes.filter(|(_, expr)| own(expr)).collect()
+        });
         owners
             .entry(access.place)
             .and_modify(|o| {
