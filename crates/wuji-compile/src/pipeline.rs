@@ -66,7 +66,7 @@ pub fn compile(module: Module, options: &Options) -> Result<Lowered> {
     let mut cx = Cx::new(options);
     cx.print_after = print_after();
     let lowered = compile_with(module, &mut cx)?;
-    explain(&lowered);
+    explain(lowered.remarks());
     Ok(lowered)
 }
 
@@ -105,15 +105,15 @@ pub fn compile_with_progress(
     let lowered = run(module, &mut cx, |pass| !quickly || !LATE.contains(&pass))?;
     // The first tier prints nothing: the best tier prints the same remarks.
     if !quickly {
-        explain(&lowered);
+        explain(lowered.remarks());
     }
     Ok(lowered)
 }
 
-/// Prints remarks about parallel loops, if the environment requests it.
-fn explain(lowered: &Lowered) {
+/// Prints remarks about loops, if the environment requests it.
+pub(crate) fn explain(remarks: &[Remark]) {
     if std::env::var_os("WUJI_EXPLAIN").is_some_and(|v| v == "1") {
-        for remark in lowered.remarks() {
+        for remark in remarks {
             let _ = writeln!(std::io::stderr(), "{remark}");
         }
     }
@@ -162,7 +162,7 @@ pub fn improve(lowered: &Lowered, progress: &mut dyn FnMut(&'static str)) -> Res
         LATE.contains(&pass) || pass == "legality"
     })?;
     better.remarks.splice(0..0, lowered.remarks.iter().cloned());
-    explain(&better);
+    explain(better.remarks());
     let (old, new) = (&lowered.module, &better.module);
     let same = old.tasks == new.tasks
         && old.temps == new.temps

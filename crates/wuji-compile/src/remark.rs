@@ -38,6 +38,23 @@ pub enum Decision {
     },
     /// A field has no scratchpad, with the reason.
     NoPad { field: String, why: String },
+    /// The gradient of a serial loop.
+    Reversed(Reversal),
+}
+
+/// How a gradient kernel visits the iterations of a serial loop.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Reversal {
+    /// They are independent of each other.
+    AnyOrder,
+    /// The last one first; what an iteration needs is computed from its index.
+    Backwards,
+    /// The last one first. Carried values are saved at some of them, and computed again at the others.
+    Checkpoints {
+        count: u64,
+        /// Bytes of each.
+        bytes: u64,
+    },
 }
 
 impl Remark {
@@ -90,6 +107,17 @@ impl fmt::Display for Decision {
                 }
             }
             Decision::NoPad { field, why } => write!(f, "no scratchpad for `{field}`: {why}"),
+            Decision::Reversed(Reversal::AnyOrder) => write!(f, "gradient in any order"),
+            Decision::Reversed(Reversal::Backwards) => {
+                write!(
+                    f,
+                    "gradient from the last iteration to the first, nothing saved"
+                )
+            }
+            Decision::Reversed(Reversal::Checkpoints { count, bytes }) => write!(
+                f,
+                "gradient from the last iteration to the first, {count} checkpoints of {bytes} bytes"
+            ),
         }
     }
 }

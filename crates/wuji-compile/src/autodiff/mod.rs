@@ -17,7 +17,8 @@ mod uses;
 
 use crate::options::{Math, Options};
 use crate::passes::Cx;
-use crate::pipeline::run_pass;
+use crate::pipeline::{explain, run_pass};
+use crate::remark::Remark;
 use rustc_hash::FxHashMap;
 use wuji_ir::entities::{Array, Field};
 use wuji_ir::layout::Child;
@@ -48,6 +49,8 @@ pub struct Derivatives {
 pub struct Gradient {
     pub module: Module,
     pub uses: Vec<FieldUse>,
+    /// Remarks about serial loops.
+    pub remarks: Vec<Remark>,
 }
 
 /// How a kernel uses a field, as far as it concerns gradients.
@@ -127,12 +130,17 @@ pub fn reverse(module: &Module, adjoints: &Derivatives) -> Result<Gradient> {
     adjoints
         .overwritten
         .extend(uses::read_and_overwritten(&funcs[kernel]));
-    let gradient = reverse::gradient(&mut m.env, &funcs, kernel, &adjoints)?;
+    let (gradient, remarks) = reverse::gradient(&mut m.env, &funcs, kernel, &adjoints)?;
     m.set_func(kernel, gradient);
     m.add_defined();
     m.env.name = format!("{}.grad", module.name);
     wuji_ir::verify::verify(&m)?;
-    Ok(Gradient { module: m, uses })
+    explain(&remarks);
+    Ok(Gradient {
+        module: m,
+        uses,
+        remarks,
+    })
 }
 
 /// The kernel that also computes the tangents of its outputs, once for each entry of `tangents`.

@@ -5,7 +5,7 @@
 
 use super::checksum::checksum;
 use std::time::Duration;
-use wuji_compile::{Decision, Remark};
+use wuji_compile::{Decision, Remark, Reversal};
 use wuji_ir::diag::Position;
 use wuji_ir::module::Module;
 use wuji_llvm::{Object, Timings};
@@ -81,6 +81,15 @@ impl Entry {
                     out.text(field);
                     out.text(why);
                 }
+                Decision::Reversed(reversal) => {
+                    out.number(4);
+                    let numbers = match reversal {
+                        Reversal::AnyOrder => [0, 0, 0],
+                        Reversal::Backwards => [1, 0, 0],
+                        Reversal::Checkpoints { count, bytes } => [2, *count, *bytes],
+                    };
+                    numbers.into_iter().for_each(|n| out.number(n));
+                }
             }
         }
         let mut bytes = out.0;
@@ -129,6 +138,12 @@ impl Entry {
                     field: r.text()?.to_owned(),
                     why: r.text()?.to_owned(),
                 },
+                4 => Decision::Reversed(match (r.number()?, r.number()?, r.number()?) {
+                    (0, ..) => Reversal::AnyOrder,
+                    (1, ..) => Reversal::Backwards,
+                    (2, count, bytes) => Reversal::Checkpoints { count, bytes },
+                    _ => return Err("it is malformed"),
+                }),
                 _ => return Err("it is malformed"),
             };
             Ok(Remark { task, at, decision })

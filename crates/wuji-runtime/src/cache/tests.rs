@@ -62,6 +62,10 @@ fn entry(jit: &Jit, times: u32) -> (Key, Entry) {
             field: "x".into(),
             why: "why".into(),
         },
+        Decision::Reversed(wuji_compile::Reversal::Checkpoints {
+            count: 64,
+            bytes: 8,
+        }),
     ];
     remarks.extend(others.map(|decision| Remark {
         task: "m.1".into(),

@@ -6,6 +6,7 @@
 
 use super::Reverse;
 use super::adjoint::Adjoint;
+use crate::remark::Reversal;
 use rustc_hash::FxHashSet;
 use smallvec::smallvec;
 use std::collections::BTreeSet;
@@ -62,6 +63,7 @@ impl Reverse<'_, '_> {
         let sums = (0..source.params.len())
             .all(|k| !self.activity.is_active(source.params[k]) || self.is_sum(&source, k));
         if state.is_empty() && sums && !self.depends_on_order(source.body) {
+            self.remark(inst, Reversal::AnyOrder);
             return self.in_any_order(&source, &bounds, &start);
         }
         self.in_reverse(&source, Some(&bounds), count, &start, &[])
@@ -445,7 +447,11 @@ impl Checkpoints {
             state: state.to_vec(),
             capacity,
         };
-        if !state.is_empty() {
+        if state.is_empty() {
+            reverse.remark(source.inst, Reversal::Backwards);
+        } else {
+            let count = capacity;
+            reverse.remark(source.inst, Reversal::Checkpoints { count, bytes });
             let zero = reverse.b.i64(0);
             let initial: Vec<Value> = state.iter().map(|k| source.initial[*k]).collect();
             let initial = reverse.values(&initial)?;

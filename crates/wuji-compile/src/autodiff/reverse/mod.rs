@@ -14,6 +14,7 @@ mod rules;
 
 use super::activity::Activity;
 use super::{Derivatives, shape};
+use crate::remark::{Decision, Remark, Reversal};
 use adjoint::Adjoint;
 
 /// Adjoints that a region adds to.
@@ -38,6 +39,7 @@ struct Shared<'m> {
     values: FxHashMap<Func, Func>,
     /// The adjoints of temps.
     temps: BTreeMap<Temp, Temp>,
+    remarks: Vec<Remark>,
 }
 
 /// One gradient function under construction.
@@ -59,7 +61,7 @@ pub(super) fn gradient(
     funcs: &PrimaryMap<Func, Function>,
     kernel: Func,
     adjoints: &Derivatives,
-) -> Result<Function> {
+) -> Result<(Function, Vec<Remark>)> {
     let f = &funcs[kernel];
     let activity = Activity::of(env, funcs, f, adjoints, true)?;
     let params: Vec<_> = f.params().iter().map(|p| f.ty(*p)).collect();
@@ -70,12 +72,14 @@ pub(super) fn gradient(
         reversed: FxHashMap::default(),
         values: FxHashMap::default(),
         temps: BTreeMap::new(),
+        remarks: Vec::new(),
     };
     let mut reverse = Reverse::new(&mut shared, f, &activity, Builder::new(env, &mut g));
     reverse.kernel()?;
     let temps = std::mem::take(&mut shared.temps);
+    let remarks = std::mem::take(&mut shared.remarks);
     clear_temps(env, &mut g, temps.into_values());
-    Ok(g)
+    Ok((g, remarks))
 }
 
 /// Adjoints of temps are zero in the beginning.
@@ -250,6 +254,17 @@ impl<'a, 'm> Reverse<'a, 'm> {
         let out = fill(self);
         self.b.region = outer;
         out
+    }
+
+    fn remark(&mut self, inst: Inst, reversal: Reversal) {
+        let remark = Remark {
+            task: self.f.name.clone(),
+            at: Position::of(self.b.env, self.f.spans[inst]),
+            decision: Decision::Reversed(reversal),
+        };
+        if !self.shared.remarks.contains(&remark) {
+            self.shared.remarks.push(remark);
+        }
     }
 
     fn refuse(&self, inst: Inst, code: &'static str, what: &str, help: &str) -> Error {
