@@ -582,3 +582,31 @@ fn remarks_say_how_a_loop_is_reversed() {
         ["kernel: gradient from the last iteration to the first, 64 checkpoints of 8 bytes"]
     );
 }
+
+#[test]
+fn variables_that_are_set_again_are_refused() {
+    let text = format!(
+        "{FIELDS}temp t0: f64
+kernel fn0 \"kernel\"(v0: i32) {{
+  v1: f64 = const 0.5
+  store t0[], v1
+  foreach L0 (v2: i32) in f0 {{
+    v3: f64 = load f0[v2]
+    v4: f64 = atomic add t0[], v3
+    continue L0
+  }}
+  foreach L1 (v5: i32) in f0 {{
+    v6: f64 = load t0[]
+    v7: f64 = mul v6, v6
+    store f1[v5], v7
+    continue L1
+  }}
+  store t0[], v1
+  return
+}}"
+    );
+    let mut m = parse(&text, "grad.wir").unwrap();
+    let adjoints = add_derivatives(&mut m);
+    let error = reverse(&m, &adjoints).map(|_| ()).unwrap_err();
+    assert_eq!(error.code, "W0706");
+}

@@ -26,6 +26,7 @@ struct Use {
 /// The uses of all fields; an error if the kernel overwrites values that its gradient needs.
 pub(super) fn of(m: &Module, f: &Function, d: &Derivatives) -> Result<Vec<FieldUse>> {
     let activity = Activity::of(&m.env, &m.funcs, f, d, true)?;
+    check_temps(m, f, &activity)?;
     let all = accesses(f);
     let structure = Structure::of(f);
     let mut order = Order::new(f, &structure);
@@ -56,6 +57,33 @@ pub(super) fn of(m: &Module, f: &Function, d: &Derivatives) -> Result<Vec<FieldU
         }
     }
     Ok(out)
+}
+
+/// The forward sweep leaves the last value of a variable that iterations share. A loop that needs an earlier one is refused.
+fn check_temps(m: &Module, f: &Function, activity: &Activity) -> Result<()> {
+    let units = &f.regions[f.entry].insts;
+    let inside = |unit: Inst| f.insts[unit].regions.iter().flat_map(|r| f.insts_in(*r));
+    for (k, unit) in units.iter().enumerate() {
+        for load in inside(*unit) {
+            let data = &f.insts[load];
+            let OpClass::Access(AccessOp::Load, access) = data.op.class() else {
+                continue;
+            };
+            if !matches!(access.place, Place::Temp(_)) || !activity.is_needed(data.results[0]) {
+                continue;
+            }
+            let later = units[k..]
+                .iter()
+                .flat_map(|u| std::iter::once(*u).chain(inside(*u)));
+            let place = Some(access.place);
+            let mut writes =
+                later.filter(|i| f.insts[*i].op.written_access().map(|a| a.place) == place);
+            if let Some(write) = writes.next() {
+                return Err(overwritten(m, f, "a variable", load, write));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Fields that the kernel reads and stores to: elements have two values, each with its adjoint.
@@ -118,7 +146,10 @@ fn needed_version(m: &Module, order: &mut Order, all: &[Use], load: &Use) -> Res
         }
     }
     match (old, new) {
-        (Some(old), Some(_)) => Err(overwritten(m, order.f, load, old)),
+        (Some(old), Some(_)) => {
+            let name = format!("`{}`", m.fields[load.field].name);
+            Err(overwritten(m, order.f, &name, load.inst, old.inst))
+        }
         (Some(_), None) => Ok(UseKind::NeedsOld),
         (None, _) => Ok(UseKind::NeedsNew),
     }
@@ -234,18 +265,18 @@ impl<'f> Order<'f> {
     }
 }
 
-fn overwritten(m: &Module, f: &Function, load: &Use, write: &Use) -> Error {
-    let name = &m.fields[load.field].name;
+fn overwritten(m: &Module, f: &Function, name: &str, load: Inst, write: Inst) -> Error {
     let at = |inst: Inst| Position::of(&m.env, f.spans[inst]);
-    let line = at(write.inst).map_or_else(String::new, |p| format!(" at {p}"));
+    let line = at(write).map_or_else(String::new, |p| format!(" at {p}"));
     let kernel = &m.name;
     Error::new(
         "W0706",
-        format!("kernel `{kernel}` overwrites values of `{name}` that its gradient needs"),
+        format!("kernel `{kernel}` overwrites values of {name} that its gradient needs"),
     )
-    .at(at(load.inst))
-    .note(format!("this read needs a value that the kernel overwrites{line}"))
-    .note("the kernel also reads what it has written, so neither the values before nor those after it suffice")
+    .at(at(load))
+    .note(format!(
+        "this read needs a value that the kernel overwrites{line}"
+    ))
     .help("split the kernel, or write to another field")
 }
 
