@@ -6,6 +6,7 @@ use super::observe::{Observation, interpret, reference, too_long};
 use super::program::Program;
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use wuji_compile::autodiff::normalize;
 use wuji_compile::passes::SWITCHES;
 use wuji_compile::{Cx, Math, Options, PASSES, PassKind, run_pass};
 use wuji_ir::Error;
@@ -35,6 +36,8 @@ pub enum Check {
         fuel: Option<u64>,
         order: Order,
     },
+    /// The interpreter on the normal form, which differentiation starts from.
+    Normal,
     /// Machine code.
     Native {
         threads: usize,
@@ -64,6 +67,7 @@ impl std::fmt::Display for Check {
                 }
                 Ok(())
             }
+            Check::Normal => write!(f, "the interpreter on the normal form"),
             Check::Native { threads, without } => {
                 write!(f, "machine code, {threads} threads")?;
                 if !without.is_empty() {
@@ -203,6 +207,7 @@ pub(super) fn check(program: &Program, check: &Check, expected: &Observation) ->
             let checkpoints = Checkpoints { after: orders };
             passes(program, &checkpoints, without, *fuel, expected).map_err(|f| (f.kind, f.why))
         }
+        Check::Normal => normal(program, expected),
         Check::Native { threads, without } => {
             let found = native::launch(program, *threads, without).map_err(|e| error(&e))?;
             compare(found, expected)
@@ -220,6 +225,20 @@ fn text(program: &Program) -> Outcome {
         return Err((Kind::Different, "another text came back".to_owned()));
     }
     Ok(())
+}
+
+fn normal(program: &Program, expected: &Observation) -> Outcome {
+    let mut m = program.module.clone();
+    normalize(&mut m).map_err(|e| error(&e))?;
+    let (order, inputs) = (Order::Serial, &program.inputs);
+    let mut found =
+        interpret(&m, false, order, inputs, MAX_LOWERED_STEPS, None).map_err(|e| error(&e))?;
+    // It does not report accesses of local arrays.
+    let mut expected = expected.clone();
+    for seen in [&mut found, &mut expected] {
+        seen.reports.retain(|r| r != "out of range: local");
+    }
+    compare(found, &expected)
 }
 
 /// The passes after which the interpreter runs the module, each with an order of iterations.
@@ -319,6 +338,9 @@ fn run_checks(
     one(Check::Order(dice.bits()))?;
     if dice.chance(20) {
         one(Check::Text)?;
+    }
+    if dice.chance(50) {
+        one(Check::Normal)?;
     }
     passes(program, &checkpoints(dice, 15), &[], None, expected)?;
     // Everything on is what users have; everything off finds what one pass hides from another.

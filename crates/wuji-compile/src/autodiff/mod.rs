@@ -8,6 +8,7 @@
 mod activity;
 mod arrays;
 mod exits;
+mod normal;
 mod partials;
 mod reverse;
 mod shape;
@@ -15,9 +16,10 @@ mod shape;
 mod tests;
 mod uses;
 
-use crate::options::{Math, Options};
-use crate::passes::Cx;
-use crate::pipeline::{explain, run_pass};
+#[doc(hidden)]
+pub use normal::normalize;
+
+use crate::pipeline::explain;
 use crate::remark::Remark;
 use rustc_hash::FxHashMap;
 use wuji_ir::entities::{Array, Field};
@@ -150,24 +152,4 @@ pub fn forward(module: &Module, tangents: &[Derivatives]) -> Result<Module> {
         "W0700",
         format!("kernel `{}` cannot be differentiated", module.name),
     ))
-}
-
-/// Brings a module into the form that differentiation expects: no calls but recursive ones, no locals but shared
-/// arrays, and no early exits.
-#[doc(hidden)]
-pub fn normalize(module: &mut Module) -> Result<()> {
-    let options = Options {
-        math: Math::Strict,
-        ..Options::default()
-    };
-    let mut cx = Cx::new(&options);
-    cx.keeps_reverse = true;
-    for pass in ["promote", "inline", "simplify"] {
-        run_pass(pass, module, &mut cx)?;
-    }
-    for f in module.funcs.values_mut() {
-        arrays::arrays_to_values(&mut module.env, f)?;
-        exits::remove_exits(&mut module.env, f);
-    }
-    Ok(())
 }

@@ -1,15 +1,14 @@
-//! The form that differentiation expects: the same results, without early exits and local arrays.
+//! The normal form of kernels: the same results, without early exits and local arrays. In debug builds, `normalize` checks
+//! the form itself.
 
 use std::path::Path;
 use wuji_compile::autodiff::normalize;
-use wuji_ir::entities::*;
 use wuji_ir::interp::error::TOO_LONG;
 use wuji_ir::interp::{Config, Machine, Order};
-use wuji_ir::module::{Function, Module, SiteKind, Term};
-use wuji_ir::ops::{ControlOp, Op, Place};
+use wuji_ir::module::{Module, SiteKind};
+use wuji_ir::ops::Place;
 use wuji_ir::random::mix;
 use wuji_ir::types::{Imm, Scalar};
-use wuji_ir::verify::verify;
 
 /// A small number that depends on the seed.
 fn number(ty: Scalar, seed: u64, k: u64) -> Imm {
@@ -76,55 +75,9 @@ fn interpret(m: &Module, seed: u64) -> Option<String> {
     ))
 }
 
-/// Checks what `normalize` promises about a function.
-fn check_form(f: &Function) {
-    assert!(f.locals.values().all(|l| l.shared), "a local is left");
-    let entry = &f.regions[f.entry];
-    assert!(matches!(entry.term, Term::Return(_)), "{:?}", entry.term);
-    f.walk(|inst| {
-        let data = &f.insts[inst];
-        let term = |k: usize| &f.regions[data.regions[k]].term;
-        match data.op.control() {
-            None => {}
-            Some(ControlOp::Block(_)) => panic!("a block is left"),
-            Some(ControlOp::If) => {
-                let yields = (0..2).all(|k| matches!(term(k), Term::Yield(_)));
-                assert!(yields || is_end_of_loop(f, inst), "{:?}", data.op);
-            }
-            Some(ControlOp::For(label, _) | ControlOp::ForEach(label, ..)) => {
-                assert!(matches!(term(0), Term::Continue(l, _) if *l == label));
-            }
-            Some(ControlOp::Loop(label)) => {
-                let body = &f.regions[data.regions[0]];
-                assert_eq!(body.term, Term::Unreachable);
-                let last = &f.insts[*body.insts.last().unwrap()];
-                let ends: Vec<&Term> = last.regions.iter().map(|r| &f.regions[*r].term).collect();
-                assert_eq!(last.op, Op::If);
-                assert!(matches!(ends[0], Term::Break(l, _) if *l == label));
-                assert!(matches!(ends[1], Term::Continue(l, _) if *l == label));
-            }
-        }
-    });
-}
-
-/// Whether an `if` is the last instruction of a loop's body, and does nothing but leave or repeat it.
-fn is_end_of_loop(f: &Function, inst: Inst) -> bool {
-    let regions = &f.insts[inst].regions;
-    let bare = regions.iter().all(|r| f.regions[*r].insts.is_empty());
-    let mut found = false;
-    f.walk(|i| {
-        if let Op::Loop(_) = f.insts[i].op {
-            found |= f.regions[f.insts[i].regions[0]].insts.last() == Some(&inst);
-        }
-    });
-    bare && found
-}
-
 fn normalized(m: &Module) -> Module {
     let mut n = m.clone();
     normalize(&mut n).unwrap_or_else(|e| panic!("{e}\n{m}"));
-    verify(&n).unwrap_or_else(|e| panic!("{e}\n{n}"));
-    n.funcs.values().for_each(check_form);
     n
 }
 
@@ -463,5 +416,119 @@ fn kernels_return_between_parallel_loops() {
            print m0 (v12)
            return v15
          }",
+    );
+}
+
+/// Thousands of exits in one region neither nest deeply nor take long.
+#[test]
+fn many_exits_do_not_nest() {
+    let mut body = String::new();
+    for k in 10..1500 {
+        body += &format!(
+            "v{a}: i32 = add v{p}, v2 v{b}: bool = eq v{a}, v9 if v{b} {{ store f1[v0], v{a} continue L0 }} else {{ yield }}\n",
+            p = if k == 10 { 5 } else { 2 * k - 2 },
+            a = 2 * k,
+            b = 2 * k + 1
+        );
+    }
+    body += "print m0 (v2998) continue L0";
+    check("many", &in_loop(&body));
+}
+
+/// Arrays of scalars, vectors and structs, with indices known at run time, inside and outside.
+#[test]
+fn local_arrays_become_values() {
+    check(
+        "arrays",
+        "struct s0 \"P\" { pos: f32x2, id: i32, m: f32x2x2 }
+         tree T0 { dense S1 [i: 8] { place f0, f1, f2 } }
+         field f0 \"x\": i32 in T0.S1 (i)
+         field f1 \"y\": s0 in T0.S1 (i)
+         field f2 \"z\": f32x2 in T0.S1 (i)
+         param p0 \"n\": i32
+         fn fn0(v0: i32) -> i32 {
+           local l0 \"seen\": i32[4]
+           v1: i32 = load l0[v0]
+           store l0[v0], v0
+           v2: i32 = load l0[v0]
+           v3: i32 = add v1, v2
+           return v3
+         }
+         kernel fn1(v0: i32) {
+           local l0 \"stack\": i32[5]
+           local l1 \"points\": f32x2[3]
+           local l2 \"parts\": s0[3]
+           local l3 \"wide\": u8[2]
+           foreach L0 (v1: i32) in f0 {
+             v2: i32 = const 0
+             v3: i32 = const 1
+             v4: i32 = const 6
+             v5: s0 = load f1[v1]
+             v6: f32x2 = load f2[v1]
+             for L1 v7: i32 in v2..v4 step v3 {
+               v8: i32 = load f0[v7]
+               store l0[v8], v7
+               store l1[v7], v6
+               store l1[v8].[v7], v2000
+               store l2[v8], v5
+               store l2[v7].1, v8
+               store l2[v7].2.[v8], v2000
+               v9: u8 = convert v8
+               store l3[v9], v9
+               v10: bool = eq v8, v0
+               if v10 { break L1 } else { yield }
+               v11: i32 = atomic add l0[v7], v8
+               v12: i32 = call fn0(v8)
+               v13: i32 = atomic max l0[v8], v12
+               continue L1
+             }
+             v20: i32 = load l0[v1]
+             store f0[v1], v20
+             v21: s0 = load l2[v0]
+             store f1[v1], v21
+             v22: f32x2 = load l1[v0]
+             v23: f32 = load l1[v3].[v20]
+             v24: f32 = load l2[v20].2.3
+             v25: f32 = load l2[v3].0.[v20]
+             v26: u64 = convert v20
+             v27: i32 = load l0[v26]
+             v28: f32 = convert v27
+             v29: f32 = add v23, v24
+             v30: f32 = add v25, v28
+             v31: f32x2 = compose v29, v30
+             v32: f32x2 = add v31, v22
+             store f2[v1], v32
+             continue L0
+           }
+           return
+         }"
+        .replace(
+            "v2: i32 = const 0\n             v3",
+            "v2000: f32 = const 7.5\n             v2: i32 = const 0\n             v3",
+        )
+        .as_str(),
+    );
+}
+
+#[test]
+fn arrays_that_are_too_large_are_refused() {
+    let text = "file F0 \"k.rs\"
+         param p0 \"n\": i32
+         kernel fn0(v0: i32) -> f32 {
+           local l0 \"big\": f32x2[32768]
+           v1: f32x2 = load l0[v0] @F0:3:4
+           v2: f32 = extract v1.0
+           v3: f32x2 = compose v2, v2
+           store l0[v0], v3
+           v4: f32 = load l0[v0].1
+           return v4
+         }";
+    let mut m = wuji_ir::text::parse(text, "big.wir").unwrap();
+    let error = normalize(&mut m).unwrap_err();
+    assert_eq!(error.code, "W0710");
+    assert!(error.at.is_some() && error.help.is_some());
+    assert_eq!(
+        error.message,
+        "the local array `big` is too large to be differentiated"
     );
 }

@@ -3,8 +3,9 @@
 use super::outcome::{Exit, Outcome, Taken};
 use super::{After, Exits, Source};
 use rustc_hash::FxHashSet;
+use std::ops::Range;
 use wuji_ir::entities::*;
-use wuji_ir::module::{Function, Term, Values};
+use wuji_ir::module::{Term, Values};
 use wuji_ir::ops::{Domain, Effect, Op};
 
 impl Exits<'_> {
@@ -34,29 +35,16 @@ impl Exits<'_> {
     }
 
     /// Serial code in front of a parallel loop. It passes on the values that are used later.
-    fn segment(
-        &mut self,
-        before: Outcome,
-        source: &Source,
-        part: std::ops::Range<usize>,
-    ) -> Outcome {
-        let insts = source.insts[part.clone()].to_vec();
-        let returns = insts.iter().any(|i| self.may_return(*i));
-        let stays = before.is_only(Exit::Next) && !returns;
-        let (insts, passed) = if stays {
-            (insts, Values::new())
+    fn segment(&mut self, before: Outcome, source: &Source, part: Range<usize>) -> Outcome {
+        let (mut segment, mut passed) = self.part(source, part);
+        if before.is_only(Exit::Next) && segment.leaving.is_empty() {
+            passed.clear();
+            segment.term = Term::Yield(Values::new());
         } else {
-            let insts = self.hoist(insts);
-            let used = used_in(self.b.func, &source.insts[part.end..], &source.term);
-            let results = insts.iter().flat_map(|i| &self.b.func.insts[*i].results);
-            let passed = results.filter(|v| used.contains(v)).copied().collect();
-            (insts, passed)
-        };
-        let segment = Source {
-            insts,
-            term: Term::Yield(passed.clone()),
-            span: source.span,
-        };
+            let hoisted = self.hoist(&mut segment);
+            passed.retain(|v| !hoisted.contains(v));
+            segment = self.source(segment.insts, Term::Yield(passed.clone()), source.span);
+        }
         let outcome = if before.is_only(Exit::Next) {
             self.run(&segment, 0, &After::Nothing)
         } else {
@@ -68,29 +56,24 @@ impl Exits<'_> {
         outcome
     }
 
-    fn may_return(&self, inst: Inst) -> bool {
-        let f = &self.b.func;
-        let mut inside = f.insts[inst].regions.iter().flat_map(|r| f.regions_in(*r));
-        inside.any(|r| matches!(f.regions[r].term, Term::Return(_)))
-    }
-
-    /// Appends what depends on nothing in a segment, so that constants stay visible; gives the rest.
-    fn hoist(&mut self, insts: Vec<Inst>) -> Vec<Inst> {
-        let mut rest = Vec::new();
+    /// Appends what depends on nothing in a segment to the current region, so that constants stay visible. Gives the
+    /// values of that.
+    fn hoist(&mut self, segment: &mut Source) -> FxHashSet<Value> {
+        let mut hoisted: FxHashSet<Value> = FxHashSet::default();
         let mut later: FxHashSet<Value> = FxHashSet::default();
-        for inst in insts {
+        for inst in std::mem::take(&mut segment.insts) {
             self.substitution.apply_to_inst(self.b.func, inst);
             let data = &self.b.func.insts[inst];
-            let free =
-                data.op.effect() == Effect::Pure && data.args.iter().all(|a| !later.contains(a));
-            if free {
+            let is_free = data.args.iter().all(|a| !later.contains(a));
+            if data.op.effect() == Effect::Pure && is_free {
+                hoisted.extend(&data.results);
                 self.keep(inst);
             } else {
                 later.extend(&data.results);
-                rest.push(inst);
+                segment.insts.push(inst);
             }
         }
-        rest
+        hoisted
     }
 
     /// A parallel loop that does nothing after an early return.
@@ -113,18 +96,4 @@ impl Exits<'_> {
         }
         self.for_each(inst, label, taken);
     }
-}
-
-/// The values that instructions and a terminator use.
-fn used_in(f: &Function, insts: &[Inst], term: &Term) -> FxHashSet<Value> {
-    let mut used: FxHashSet<Value> = term.args().iter().copied().collect();
-    for inst in insts {
-        used.extend(&f.insts[*inst].args);
-        for region in f.insts[*inst].regions.iter().flat_map(|r| f.regions_in(*r)) {
-            let data = &f.regions[region];
-            let args = data.insts.iter().flat_map(|i| &f.insts[*i].args);
-            used.extend(args.chain(data.term.args()));
-        }
-    }
-    used
 }

@@ -9,6 +9,7 @@ mod outcome;
 use crate::rewrite::{Substitution, sweep};
 use outcome::{Exit, Outcome, Side, Taken, defined_in, join};
 use rustc_hash::{FxHashMap, FxHashSet};
+use std::ops::Range;
 use wuji_ir::build::Builder;
 use wuji_ir::entities::*;
 use wuji_ir::module::*;
@@ -39,11 +40,16 @@ pub(super) fn remove_exits(env: &mut Env, f: &mut Function) {
     sweep(f);
 }
 
+/// More instructions of a region that may leave it are not nested into each other, but split into two halves.
+const MAX_NESTED: usize = 16;
+
 /// The instructions of a region, and its end.
 struct Source {
     insts: Vec<Inst>,
     term: Term,
     span: Span,
+    /// The positions of instructions that may leave the region.
+    leaving: Vec<usize>,
 }
 
 /// What `yield` at the end of a region does.
@@ -70,11 +76,48 @@ impl Exits<'_> {
     /// The body of a region, which is empty from now on.
     fn take(&mut self, region: Region) -> Source {
         let data = &mut self.b.func.regions[region];
+        let insts = std::mem::take(&mut data.insts);
+        let term = std::mem::replace(&mut data.term, Term::Unreachable);
+        let span = data.term_span;
+        self.source(insts, term, span)
+    }
+
+    fn source(&self, insts: Vec<Inst>, term: Term, span: Span) -> Source {
+        let leaving = (0..insts.len()).filter(|k| self.may_leave(insts[*k]));
         Source {
-            insts: std::mem::take(&mut data.insts),
-            term: std::mem::replace(&mut data.term, Term::Unreachable),
-            span: data.term_span,
+            leaving: leaving.collect(),
+            insts,
+            term,
+            span,
         }
+    }
+
+    /// Whether control may go somewhere else from inside an instruction than to the next one.
+    fn may_leave(&self, inst: Inst) -> bool {
+        let f = &self.b.func;
+        let regions: Vec<Region> = f.insts[inst]
+            .regions
+            .iter()
+            .flat_map(|r| f.regions_in(*r))
+            .collect();
+        let insts = regions.iter().flat_map(|r| &f.regions[*r].insts);
+        let mut inner: FxHashSet<Label> = insts.filter_map(|i| f.insts[*i].op.label()).collect();
+        inner.extend(f.insts[inst].op.label());
+        regions.iter().any(|r| match &f.regions[*r].term {
+            Term::Yield(_) | Term::Unreachable => false,
+            Term::Break(l, _) | Term::Continue(l, _) => !inner.contains(l),
+            Term::Return(_) => true,
+        })
+    }
+
+    /// A part of the body of a region, and the values that are used behind it, which it yields.
+    fn part(&self, source: &Source, part: Range<usize>) -> (Source, Values) {
+        let insts = source.insts[part.clone()].to_vec();
+        let used = used_in(self.b.func, &source.insts[part.end..], &source.term);
+        let results = insts.iter().flat_map(|i| &self.b.func.insts[*i].results);
+        let passed: Values = results.filter(|v| used.contains(v)).copied().collect();
+        let part = self.source(insts, Term::Yield(passed.clone()), source.span);
+        (part, passed)
     }
 
     /// Runs `fill` with another current region.
@@ -89,6 +132,11 @@ impl Exits<'_> {
 
     /// Appends instructions, without their early exits, to the current region.
     fn run(&mut self, source: &Source, from: usize, after: &After) -> Outcome {
+        let first = source.leaving.partition_point(|k| *k < from);
+        let leaving = &source.leaving[first..];
+        if leaving.len() > MAX_NESTED {
+            return self.halves(source, from, leaving[leaving.len() / 2], after);
+        }
         for k in from..source.insts.len() {
             let inst = source.insts[k];
             self.substitution.apply_to_inst(self.b.func, inst);
@@ -124,6 +172,22 @@ impl Exits<'_> {
             }
         }
         self.end(source, after)
+    }
+
+    /// Runs instructions up to one that may leave, and then the others.
+    fn halves(&mut self, source: &Source, from: usize, middle: usize, after: &After) -> Outcome {
+        let (part, passed) = self.part(source, from..middle);
+        let outcome = self.run(&part, 0, &After::Nothing);
+        if let Some(values) = outcome.values(Exit::Next) {
+            self.bind(&passed, values);
+        }
+        if !outcome.has(Exit::Next) {
+            return outcome;
+        }
+        if outcome.is_only(Exit::Next) {
+            return self.run(source, middle, after);
+        }
+        self.unless_left(outcome, |this| this.run(source, middle, after))
     }
 
     fn end(&mut self, source: &Source, after: &After) -> Outcome {
@@ -440,4 +504,18 @@ impl Exits<'_> {
         self.keep(inst);
         Outcome::only(Exit::Next, Values::new())
     }
+}
+
+/// The values that instructions and a terminator use.
+fn used_in(f: &Function, insts: &[Inst], term: &Term) -> FxHashSet<Value> {
+    let mut used: FxHashSet<Value> = term.args().iter().copied().collect();
+    for inst in insts {
+        used.extend(&f.insts[*inst].args);
+        for region in f.insts[*inst].regions.iter().flat_map(|r| f.regions_in(*r)) {
+            let data = &f.regions[region];
+            let args = data.insts.iter().flat_map(|i| &f.insts[*i].args);
+            used.extend(args.chain(data.term.args()));
+        }
+    }
+    used
 }
