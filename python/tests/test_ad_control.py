@@ -76,7 +76,7 @@ PROGRAMS = {
         def run():
             for i in x:
                 y = x[i]
-                for k in range(ti.cast(ti.abs(x[i]) * 3.0, ti.i32)):
+                for k in range(ti.cast(ti.abs(x[i]) * 3.0 + 0.5, ti.i32)):
                     y *= 0.9 + 0.1 * y
                 loss[None] += y
         """,
@@ -368,6 +368,92 @@ SEVERAL = {
             start()
             scale(2.0)
             scale(3.0)
+            finish()
+        """,
+    "particles and a grid": """
+        steps, count, size = 3, 4, 8
+        dx, dt = 1.0 / 8, 2e-2
+        vec = ti.types.vector(2, ti.f64)
+        mat = ti.types.matrix(2, 2, ti.f64)
+        pos, vel = ti.Vector.field(2, ti.f64), ti.Vector.field(2, ti.f64)
+        C, F = ti.Matrix.field(2, 2, ti.f64), ti.Matrix.field(2, 2, ti.f64)
+        momentum, out, mass = ti.Vector.field(2, ti.f64), ti.Vector.field(2, ti.f64), ti.field(ti.f64)
+        ti.root.dense(ti.ij, (steps + 1, count)).place(pos, vel, C, F)
+        ti.root.dense(ti.ij, (size, size)).place(momentum, out, mass)
+        ti.root.lazy_grad()
+
+        @ti.kernel
+        def start():
+            for p in range(count):
+                pos[0, p] = vec(0.3 + 0.1 * (p % 2), 0.4 + 0.1 * (p // 2))
+                vel[0, p] = vec(x[0], x[1])
+                F[0, p] = mat(1.0 + 0.1 * x[2], 0.05 * x[3], 0.0, 1.0)
+
+        @ti.kernel
+        def clear():
+            for i, j in mass:
+                mass[i, j] = 0.0
+                momentum[i, j] = vec(0.0, 0.0)
+
+        @ti.kernel
+        def p2g(t: ti.i32):
+            for p in range(count):
+                base = ti.cast(pos[t, p] / dx - 0.5, ti.i32)
+                fx = pos[t, p] / dx - ti.cast(base, ti.f64)
+                w = [0.5 * (1.5 - fx) ** 2, 0.75 - (fx - 1.0) ** 2, 0.5 * (fx - 0.5) ** 2]
+                deformed = (mat(1.0, 0.0, 0.0, 1.0) + dt * C[t, p]) @ F[t, p]
+                F[t + 1, p] = deformed
+                J = deformed.determinant()
+                stress = -dt * 4.0 / dx ** 2 * 1e-3 * (deformed @ deformed.transpose() + (1.0 + x[4]) * (J - 1.0) * mat(1.0, 0.0, 0.0, 1.0))
+                affine = stress + 1e-2 * C[t, p]
+                for i in ti.static(range(3)):
+                    for j in ti.static(range(3)):
+                        d = (vec(i, j) - fx) * dx
+                        weight = w[i][0] * w[j][1]
+                        momentum[base + ti.Vector([i, j])] += weight * (1e-2 * vel[t, p] + affine @ d)
+                        mass[base + ti.Vector([i, j])] += weight * 1e-2
+
+        @ti.kernel
+        def update():
+            for i, j in mass:
+                v = momentum[i, j] / (mass[i, j] + 1e-10)
+                v[1] -= dt * 9.8
+                if i < 2 and v[0] < 0.0:
+                    v[0] = 0.0
+                if j < 2 and v[1] < 0.0:
+                    v[1] = 0.0
+                out[i, j] = v
+
+        @ti.kernel
+        def g2p(t: ti.i32):
+            for p in range(count):
+                base = ti.cast(pos[t, p] / dx - 0.5, ti.i32)
+                fx = pos[t, p] / dx - ti.cast(base, ti.f64)
+                w = [0.5 * (1.5 - fx) ** 2, 0.75 - (fx - 1.0) ** 2, 0.5 * (fx - 0.5) ** 2]
+                v = vec(0.0, 0.0)
+                c = mat(0.0, 0.0, 0.0, 0.0)
+                for i in ti.static(range(3)):
+                    for j in ti.static(range(3)):
+                        g = out[base + ti.Vector([i, j])]
+                        weight = w[i][0] * w[j][1]
+                        v += weight * g
+                        c += 4.0 / dx * weight * g.outer_product(vec(i, j) - fx)
+                vel[t + 1, p] = v
+                pos[t + 1, p] = pos[t, p] + dt * v
+                C[t + 1, p] = c
+
+        @ti.kernel
+        def finish():
+            for p in range(count):
+                loss[None] += (pos[steps, p] - vec(0.7, 0.6)).norm_sqr()
+
+        def run():
+            start()
+            for t in range(steps):
+                clear()
+                p2g(t)
+                update()
+                g2p(t)
             finish()
         """,
     "grid that is filled again": """

@@ -368,3 +368,123 @@ def test_graphs_are_recorded() -> None:
     with ti.ad.Tape(p.loss):
         graph.run({})
     assert p.gradient() == [2.0, 4.0, 6.0]
+
+
+# Values that gradients need, and later launches overwrite.
+OVERWRITING = """
+    x = ti.field(ti.f64, 3, needs_grad=True)
+    y = ti.field(ti.f64, 3, needs_grad=True)
+    loss = ti.field(ti.f64, (), needs_grad=True)
+
+    @ti.kernel
+    def start():
+        for i in x:
+            y[i] = x[i]
+
+    @ti.kernel
+    def step():
+        for i in y:
+            y[i] = y[i] * y[i] + 0.5
+
+    @ti.kernel
+    def finish():
+        for i in y:
+            loss[None] += y[i] ** 2 * (i + 1)
+    """
+
+
+def test_a_tape_keeps_values_that_are_overwritten() -> None:
+    space = compiled(OVERWRITING, {})
+    values = np.array([0.5, 0.75, 1.0])
+    space["x"].from_numpy(values)
+    with ti.ad.Tape(space["loss"]):
+        space["start"]()
+        for _ in range(3):
+            space["step"]()
+        space["finish"]()
+    y, derivative = values.copy(), np.ones(3)
+    for _ in range(3):
+        derivative *= 2 * y
+        y = y * y + 0.5
+    np.testing.assert_allclose(space["x"].grad.to_numpy(), 2 * y * derivative * np.arange(1, 4))
+    np.testing.assert_allclose(space["y"].to_numpy(), y)
+
+
+def test_validation_refuses_what_is_overwritten() -> None:
+    space = compiled(OVERWRITING, {})
+    with pytest.raises(ti.TaichiAssertionError, match="Breaks the global data access rule.*is overwritten unexpectedly") as caught:
+        with ti.ad.Tape(space["loss"], validation=True):
+            space["start"]()
+            space["step"]()
+            space["step"]()
+            space["finish"]()
+    assert "kernel=step" in str(caught.value) and "is read at" in str(caught.value)
+    p = Program()
+    with ti.ad.Tape(p.loss, validation=True):
+        p.square()
+        p.add()
+    assert p.gradient() == [2.0, 4.0, 6.0]
+
+
+def test_time_steps_of_one_field_are_different_values() -> None:
+    space = compiled(
+        """
+        x = ti.field(ti.f64, (5, 3), needs_grad=True)
+        loss = ti.field(ti.f64, (), needs_grad=True)
+
+        @ti.kernel
+        def step(t: ti.i32):
+            for i in range(3):
+                x[t + 1, i] = x[t, i] ** 2
+
+        @ti.kernel
+        def finish():
+            for i in range(3):
+                loss[None] += x[4, i]
+        """,
+        {},
+    )
+    x = space["x"]
+    for i in range(3):
+        x[0, i] = 0.5 + 0.25 * i
+    with ti.ad.Tape(space["loss"], validation=True) as tape:
+        for t in range(4):
+            space["step"](t)
+        space["finish"]()
+    np.testing.assert_allclose(x.grad.to_numpy()[0], 16 * np.array([0.5, 0.75, 1.0]) ** 15)
+    assert all(not state.copies for state in tape.versions._fields.values())
+
+
+def test_a_tape_keeps_values_that_the_host_overwrites() -> None:
+    p = Program()
+    with ti.ad.Tape(p.loss):
+        p.square()
+        p.x.fill(100.0)
+        p.add()
+    assert p.x.to_numpy().tolist() == [100.0] * 3
+    # Of the values that the host has replaced.
+    assert p.gradient() == [2.0, 4.0, 6.0]
+    q = Program()
+    with ti.ad.Tape(q.loss):
+        q.square()
+        q.add()
+        q.x[1] = 100.0
+        q.square()
+        q.add()
+    assert q.gradient() == [4.0, 4.0, 12.0]
+
+
+def test_functions_without_gradients_do_not_spoil_values() -> None:
+    p = Program()
+
+    @ti.kernel
+    def spoil() -> None:
+        for i in p.x:
+            p.x[i] = -1.0
+
+    forget = ti.ad.no_grad(lambda: spoil())
+    with ti.ad.Tape(p.loss):
+        p.square()
+        forget()
+        p.add()
+    assert p.gradient() == [2.0, 4.0, 6.0] and p.x.to_numpy().tolist() == [-1.0] * 3

@@ -351,6 +351,13 @@ class Program:
         that do not fit. Returns `NotImplemented`, without launching, if the code was not compiled for such an array.
         """
     def text(self) -> str: ...
+    def uses(self) -> list[tuple[int, str, list[tuple[int | None, int] | None], str]]:
+        """Of a gradient kernel: how it and its kernel use fields.
+
+        A use has the number of the field, a kind, an index for each axis (a parameter, if any, plus a constant; None is any index), and
+        the source line. Kinds: the gradient needs values from before (``"old"``) or after the launch (``"new"``); the kernel ``"reads"``
+        or ``"writes"`` elements.
+        """
 
 @final
 class SparseMatrix:

@@ -9,8 +9,9 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyNotImplemented, PyTuple};
 use smallvec::SmallVec;
-use wuji::Error;
+use wuji::dynamic::autodiff::{self, IndexRange, UseKind};
 use wuji::dynamic::{ArrayArg, Kernel, Launched, is_recording, unaliased};
+use wuji::{Error, Position};
 use wuji_ir::entities::Array;
 use wuji_ir::module::{ArrayData, Module};
 use wuji_ir::types::{Scalar, Type};
@@ -29,6 +30,39 @@ pub(crate) struct Program {
     arrays: Vec<ArraySpec>,
     /// Whether the result is a single scalar, and its scalars.
     result: Option<(bool, Vec<Scalar>)>,
+    /// Of a gradient kernel: how it and its kernel use fields.
+    uses: Vec<FieldUse>,
+}
+
+/// How a kernel and its gradient use a field.
+pub(crate) struct FieldUse {
+    field: u32,
+    kind: &'static str,
+    /// Along each axis: a parameter, if any, plus a constant; or anything.
+    index: Vec<Option<(Option<u32>, i64)>>,
+    /// The source line.
+    at: String,
+}
+
+impl FieldUse {
+    pub(crate) fn of(module: &Module, found: &autodiff::FieldUse) -> FieldUse {
+        FieldUse {
+            field: found.field.as_u32(),
+            kind: match found.kind {
+                UseKind::NeedsOld => "old",
+                UseKind::NeedsNew => "new",
+                UseKind::Reads => "reads",
+                UseKind::Writes => "writes",
+            },
+            index: (found.index.iter())
+                .map(|range| match range {
+                    IndexRange::One { param, offset } => Some((*param, *offset)),
+                    IndexRange::Any => None,
+                })
+                .collect(),
+            at: Position::of(module, found.span).map_or_else(String::new, |at| at.to_string()),
+        }
+    }
 }
 
 /// How an argument is passed.
@@ -130,9 +164,18 @@ impl Program {
             module,
             passing,
             slots,
+            uses: Vec::new(),
         })
     }
+
+    pub(crate) fn with_uses(mut self, uses: Vec<FieldUse>) -> Program {
+        self.uses = uses;
+        self
+    }
 }
+
+/// A field, a kind of use, an index for each axis, and the source line.
+type UseTuple<'a> = (u32, &'static str, Vec<Option<(Option<u32>, i64)>>, &'a str);
 
 #[pymethods]
 impl Program {
@@ -143,6 +186,13 @@ impl Program {
 
     fn text(&self) -> String {
         self.module.to_string()
+    }
+
+    /// Of a gradient kernel: how it and its kernel use fields.
+    fn uses(&self) -> Vec<UseTuple<'_>> {
+        let uses = self.uses.iter();
+        uses.map(|u| (u.field, u.kind, u.index.clone(), &*u.at))
+            .collect()
     }
 
     #[pyo3(signature = (*arguments))]

@@ -17,7 +17,7 @@ def _record(decorated: Any, args: tuple[Any, ...], named: dict[str, Any], func: 
     recorder = recording.current()
     if not isinstance(recorder, Tape):
         return func(*args, **named)
-    with recording.paused():
+    with recorder.overwriting():
         result = func(*args, **named)
     recorder.insert(decorated, args, named)
     return result

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import copy
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
 
 from .. import _native
-from ..exceptions import WujiAssertionError, WujiRuntimeError
+from ..exceptions import WujiAssertionError, WujiError, WujiRuntimeError
 from ..lang import recording
 from ..lang.access_log import AccessLog
 from ..lang.arguments import gradient_of
@@ -18,14 +19,16 @@ from ..lang.kernel import Kernel
 from ..lang.ndarray import Ndarray
 from ..lang.struct import Struct
 from .gradients import clear_all_gradients
+from .versions import Use, Versions, uses_of
 
 
 class Step:
     """Something recorded: a launch, a call of a function with its own gradient, or a write of the host."""
 
-    __slots__ = ("redo", "undo")
+    __slots__ = ("custom", "redo", "undo")
 
-    def __init__(self, redo: Callable[[], Any], undo: Callable[[], Any]) -> None:
+    def __init__(self, redo: Callable[[], Any], undo: Callable[[], Any], custom: bool = False) -> None:
+        self.custom = custom  # code of the user
         self.redo = redo
         self.undo = undo  # propagates gradients
 
@@ -37,7 +40,7 @@ class Tape:
         loss: The scalar to differentiate: a 0-D field or an array of one element with `needs_grad=True`. It becomes zero when recording starts.
             Without it, set the gradients of the outputs yourself, and call `grad`.
         clear_gradients: Set all gradients to zero when recording starts.
-        validation: Also check that no value that a gradient needs is overwritten.
+        validation: Refuse launches that overwrite values that a gradient needs. Otherwise the tape keeps copies of these values.
         grad_check: Fields whose gradients are compared with finite differences at the end.
 
     ```python
@@ -54,6 +57,7 @@ class Tape:
         self.thread = threading.get_ident()
         self.steps: list[Step] = []
         self.log = AccessLog()
+        self.versions = Versions(validation)
         self.entered = False
         self.evaluated = False
         self._checker: Any = None
@@ -88,8 +92,11 @@ class Tape:
         """Launch a kernel, and record it."""
         full = kernel._bind(args, named)
         kept = tuple(copy.deepcopy(v) if isinstance(v, (Struct, list)) or type(v).__name__ in ("Vector", "Matrix") else v for v in full)
+        tapes, uses = self._all(), _uses(kernel, full)
+        for tape in tapes:
+            tape.versions.launch(len(tape.steps), kernel.function.__name__, uses)
         result = kernel._call(full, {})
-        for tape in self._all():
+        for tape in tapes:
             tape.log.add(kernel, kept)
             tape.steps.append(Step(lambda: kernel._call(kept, {}), lambda: kernel._call(kept, {}, "reverse")))
         return result
@@ -110,16 +117,34 @@ class Tape:
             func.grad(*args, **given)
 
         for tape in self._all() or [self]:
-            tape.steps.append(Step(lambda: func(*args, **given), undo))
+            tape.steps.append(Step(lambda: func(*args, **given), undo, custom=True))
+
+    @contextmanager
+    def overwriting(self) -> Iterator[None]:
+        """In the block, keep what launches overwrite, but record nothing."""
+        shadow = Overwriting(self)
+        with recording.paused():
+            recording.active.append(shadow)
+            try:
+                yield
+            finally:
+                recording.active.remove(shadow)
 
     def write(self, written: Any, clear: Callable[[str], None], redo: Callable[[], None]) -> None:
         """Record a write of the host. What it overwrites has adjoints of its own if an earlier launch used it."""
         used = self.log.accesses(written)
+        self._host_writes(written)
         for tape in self._all():
             tape.steps.append(Step(redo, (lambda: clear("grad")) if used else _nothing))
 
+    def _host_writes(self, written: Any) -> None:
+        for tape in self._all():
+            for leaf in written._leaves() if isinstance(written, Field) else ():
+                tape.versions.write(len(tape.steps), leaf.key)
+
     def copy(self, to: Any, source: Any) -> None:
         """Record that the host copies one field or array to another."""
+        self._host_writes(to)
 
         def undo() -> None:
             if gradient(to) is None:
@@ -142,12 +167,57 @@ class Tape:
             recording.active.remove(self)
         if self.loss is not None:
             _fill(gradient(self.loss), 1.0)
-        with recording.paused():
-            for step in reversed(self.steps):
-                step.undo()
+        self.replay()
         self.evaluated = True
         if self._checker is not None:
             self._checker.check(self.steps)
+
+    def replay(self) -> None:
+        """Propagate gradients through everything recorded."""
+        with recording.paused():
+            self.versions.begin()
+            try:
+                for number in reversed(range(len(self.steps))):
+                    self.versions.bring(number)
+                    self.steps[number].undo()
+                    if self.steps[number].custom:
+                        self.versions.disturb()
+            finally:
+                self.versions.end()
+
+
+class Overwriting:
+    """Records nothing, but keeps copies of what launches overwrite."""
+
+    def __init__(self, tape: Tape) -> None:
+        self.thread = tape.thread
+        self.tapes = [other for other in recording.active if isinstance(other, Tape) and other.thread == tape.thread]
+
+    def launch(self, kernel: Kernel, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        full = kernel._bind(args, named)
+        self._keep(kernel._code(full, "").keys)
+        return kernel._call(full, {})
+
+    def _keep(self, keys: Iterable[tuple[int, int]]) -> None:
+        for tape in self.tapes:
+            for key in keys:
+                tape.versions.write(len(tape.steps), key)
+
+    def write(self, written: Any, clear: Callable[[str], None], redo: Callable[[], None]) -> None:
+        self.copy(written, None)
+
+    def copy(self, to: Any, source: Any) -> None:
+        self._keep([leaf.key for leaf in to._leaves()] if isinstance(to, Field) else [])
+
+
+def _uses(kernel: Kernel, args: tuple[Any, ...]) -> list[Use]:
+    """Return how a launch and its gradient use fields. A kernel without a gradient raises when gradients are computed."""
+    try:
+        code = kernel._code(args, "reverse")
+        return uses_of(code, code.take(args))
+    except (WujiError, TypeError, OverflowError, ValueError, KeyError):
+        # Arguments that do not fit raise in the launch.
+        return []
 
 
 def _nothing() -> None:

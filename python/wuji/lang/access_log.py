@@ -31,5 +31,5 @@ class AccessLog:
         """Return whether a launch has accessed a field or array."""
         if not isinstance(data, Field):
             return id(data) in self._arrays
-        own = [leaf.ready() for leaf in data._leaves()]
-        return any(field == native for code in self._codes.values() for field in code.fields for native in own)
+        own = {leaf.key for leaf in data._leaves()}
+        return any(not own.isdisjoint(code.keys) for code in self._codes.values())

@@ -32,6 +32,7 @@ from .ndarray import flat_value
 from .real import ir_type, pack, result_type
 from .runtime import Runtime
 from .signatures import MISSING
+from .snode import Leaf
 from .struct import Struct
 from .values import Expr, StructVal
 
@@ -43,7 +44,7 @@ _DROPPED = ("W0401", "W0402")
 class Specialization:
     """A kernel compiled for one combination of argument types and template arguments."""
 
-    __slots__ = ("fields", "gradients", "key_objects", "program", "take", "wrap")
+    __slots__ = ("gradients", "key_objects", "keys", "leaves", "positions", "program", "take", "uses", "wrap")
 
     def __init__(self, program: _native.Program, take: Any, wrap: Any) -> None:
         self.program = program
@@ -51,7 +52,11 @@ class Specialization:
         self.wrap: Callable[[Any], Any] | None = wrap  # program result -> kernel result
         self.key_objects: list[Any] = []  # objects whose identity is in the key, or weak references to them
         self.gradients = False  # whether the program also gets gradients of arrays
-        self.fields: list[_native.Field] = []  # the fields of floats that the kernel accesses
+        self.keys: frozenset[tuple[int, int]] = frozenset()  # the fields that the kernel accesses
+        # Of a gradient: how it uses fields, these by number, and the arguments that are parameters.
+        self.uses: list[Any] = []
+        self.leaves: dict[int, Leaf] = {}
+        self.positions: dict[int, int] = {}
 
 
 class WorldCode:
@@ -216,6 +221,14 @@ class Kernel:
                 return code.wrap(result) if code.wrap is not None else result
         raise WujiRuntimeError(f"kernel `{self.function.__name__}` does not accept these arrays")
 
+    def _code(self, full: tuple[Any, ...], mode: str) -> Specialization:
+        """Return the code for arguments, compiled if necessary."""
+        world = runtime.current()
+        compiled = world.codes.setdefault(self, WorldCode(world))
+        self._latest = weakref.ref(compiled)
+        key = self._key(full, True, mode)
+        return compiled.codes.get(key) or self._compile(world, compiled, full, key, True, mode)
+
     def _bind(self, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
         if not named and len(args) == len(self.parameters):
             return args
@@ -306,7 +319,10 @@ class Kernel:
         program = b.finish(native, binder.arguments, binder.derivatives()) if mode else b.finish(native, binder.arguments)
         code = Specialization(program, binder.taker(), wrap if mode != "reverse" else None)
         code.gradients = bool(binder.gradients)
-        code.fields = [leaf.ready() for leaf in cx.leaves.values() if leaf.type.startswith("f")]
+        if mode == "reverse":
+            code.uses, code.leaves = program.uses(), cx.leaves
+            code.positions = {n: at for at, (kind, n) in enumerate(binder.arguments) if kind == "p"}
+        code.keys = frozenset(leaf.key for leaf in cx.leaves.values())
         return code
 
     def _assignable(self, cx: Compilation, fc: FunctionCompiler) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import operator
 import weakref
 from collections.abc import Iterable
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from .runtime import Runtime
 
 _LETTERS = "ijklmnop"
+_tree_keys = itertools.count()
 
 
 def shape_of(shape: Any) -> tuple[int, ...]:
@@ -387,7 +389,7 @@ class Leaf:
     One of floats has two companions of the same type, which can be placed like it: its gradient, and its tangent.
     """
 
-    __slots__ = ("dual", "grad", "kind", "name", "native", "needed", "node", "number", "offset", "type")
+    __slots__ = ("dual", "grad", "key", "kind", "name", "native", "needed", "node", "number", "offset", "type")
 
     def __init__(self, name: str, type: str, kind: str = "") -> None:
         self.name = name
@@ -400,6 +402,7 @@ class Leaf:
         self.offset: tuple[int, ...] | None = None
         self.native: _native.Field | None = None
         self.number = -1
+        self.key = (-1, -1)  # number of the tree in the process, and of the field in the tree
 
     def companion(self, kind: str) -> Leaf | None:
         """Return the gradient (``"grad"``) or the tangent (``"dual"``); None for integers, and for companions."""
@@ -600,11 +603,13 @@ class FieldsBuilder:
         except OverflowError:
             raise WujiRuntimeError("the layout is too large for a 64-bit address space", "W0110") from None
         self.finalized = True
+        tree_key = next(_tree_keys)
         for what, number in made:
             field = native.field(number)
             if isinstance(what, Leaf):
                 what.native = field
                 what.number = number
+                what.key = (tree_key, number)
             else:
                 what.cells = field
                 what.cells_number = number

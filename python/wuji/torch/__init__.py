@@ -56,9 +56,7 @@ def op(function: Callable[..., Any], outputs: Callable[..., Any], *, clear_gradi
             for tensor in ctx.given:
                 if getattr(tensor, "requires_grad", False):
                     tensor.grad = torch.zeros_like(tensor)
-            with recording.paused():
-                for step in reversed(ctx.tape.steps):
-                    step.undo()
+            ctx.tape.replay()
             return tuple(tensor.grad if needed else None for tensor, needed in zip(ctx.given, ctx.needs_input_grad, strict=True))
 
     def _shared(value: Any, needs_grad: bool) -> Any:

@@ -7,7 +7,7 @@ mod parts;
 use crate::convert::integer;
 use crate::error::OrRaise;
 use crate::layout::Tree;
-use crate::program::Program;
+use crate::program::{FieldUse, Program};
 use crate::waiting::detached;
 use crate::world::World;
 use derivatives::{DerivativesLike, Mode};
@@ -714,16 +714,21 @@ impl Builder {
         let count = slots.last().copied().unwrap_or(0);
         let world = world.world.clone();
         let load = move || {
-            let m = match derivatives {
-                None => m,
-                Some(Mode::Reverse(adjoints)) => autodiff::reverse(&m, &adjoints)?.module,
-                Some(Mode::Forward(tangents)) => autodiff::forward(&m, &[tangents])?,
+            let (m, uses) = match derivatives {
+                None => (m, Vec::new()),
+                Some(Mode::Reverse(adjoints)) => {
+                    let gradient = autodiff::reverse(&m, &adjoints)?;
+                    let uses = gradient.uses.iter().map(|u| FieldUse::of(&m, u));
+                    (gradient.module, uses.collect())
+                }
+                Some(Mode::Forward(tangents)) => (autodiff::forward(&m, &[tangents])?, Vec::new()),
             };
-            Ok((Kernel::load(&world, m.clone(), &trees)?, m))
+            Ok((Kernel::load(&world, m.clone(), &trees)?, m, uses))
         };
-        let (kernel, m) = detached(py, || compile_aside(load))?.or_raise()?;
+        let (kernel, m, uses) = detached(py, || compile_aside(load))?.or_raise()?;
         let result = (m.kernel).and_then(|f| m.funcs[f].results.first().copied());
         Program::new(kernel, m, passing, count, result)
+            .map(|program| program.with_uses(uses))
             .ok_or_else(|| self.invalid("an array has struct elements"))
     }
 }
