@@ -5,8 +5,8 @@ use crate::span::{at, ends, own, parens};
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::{
-    Error, FnArg, Ident, ItemFn, Pat, ReceiverKind, Result, ReturnType, Signature, TraitItemFn,
-    Type, Visibility, spanned::Spanned,
+    Error, FnArg, GenericParam, Ident, ItemFn, Pat, ReceiverKind, Result, ReturnType, Signature,
+    TraitItemFn, Type, Visibility, spanned::Spanned,
 };
 
 pub(crate) fn expand(attribute: TokenStream, item: TokenStream, kernel: bool) -> TokenStream {
@@ -20,12 +20,55 @@ pub(crate) fn expand(attribute: TokenStream, item: TokenStream, kernel: bool) ->
         }
     };
     let precise = !kernel && attribute.to_string() == "precise";
-    let walked = if attribute.is_empty() || precise {
+    let grad = kernel && attribute.to_string() == "grad";
+    let walked = if attribute.is_empty() || precise || grad {
         expand_function(&f, kernel, precise)
     } else {
         unsupported(&attribute, "this attribute takes no such argument")
     };
-    walked.unwrap_or_else(|e| stub(&f, kernel, e))
+    let beside = grad.then(|| gradient(&f));
+    let expanded = walked.unwrap_or_else(|e| stub(&f, kernel, e));
+    quote!(#beside #expanded)
+}
+
+/// The type beside a kernel whose function `grad` runs its gradient kernel. A type and a function may share a name.
+fn gradient(f: &ItemFn) -> TokenStream {
+    let (vis, name, generics) = (&f.vis, &f.sig.ident, &f.sig.generics);
+    let given = generics.params.iter().filter_map(|p| match p {
+        GenericParam::Lifetime(_) => None,
+        GenericParam::Type(t) => Some(&t.ident),
+        GenericParam::Const(c) => Some(&c.ident),
+    });
+    let given: Vec<&Ident> = given.collect();
+    let given = (!given.is_empty()).then(|| quote!(::<#(#given),*>));
+    let mut inputs = f.sig.inputs.clone();
+    let mut args = Vec::new();
+    for input in &mut inputs {
+        if let FnArg::Typed(p) = input
+            && let Pat::Ident(i) = &mut *p.pat
+        {
+            i.mutability = None;
+            args.push(i.ident.clone());
+        }
+    }
+    let clause = &generics.where_clause;
+    let text = format!("The gradient of the kernel `{name}`.");
+    quote! {
+        #[doc = #text]
+        #[allow(non_camel_case_types, dead_code)]
+        #[derive(Debug)]
+        #vis enum #name {}
+
+        #[allow(dead_code)]
+        impl #name {
+            /// Runs the gradient kernel: it adds to the gradients of the inputs what those of the outputs imply.
+            #[track_caller]
+            #vis fn grad #generics (#inputs) -> ::wuji::Result<()> #clause {
+                ::wuji::__private::next_is_gradient();
+                #name #given (#(#args),*).map(|_| ())
+            }
+        }
+    }
 }
 
 /// Whether it is a function without a body, in a trait.

@@ -21,6 +21,9 @@ mod text;
 use proc_macro::TokenStream;
 
 /// Makes a function a kernel: calling it compiles it for its arguments and runs it.
+///
+/// A `#[kernel(grad)]` also has its gradient: `step::grad(..)` takes the arguments of `step(..)` and runs the gradient kernel.
+/// It is a free function, and no type or module beside it has its name.
 #[proc_macro_attribute]
 pub fn kernel(attribute: TokenStream, item: TokenStream) -> TokenStream {
     function::expand(attribute.into(), item.into(), true).into()

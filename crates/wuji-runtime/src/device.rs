@@ -261,7 +261,7 @@ impl Device {
     }
 
     /// Bytes that may still be allocated.
-    pub(crate) fn memory_left(&self) -> u64 {
+    pub fn memory_left(&self) -> u64 {
         self.memory_limit.left(self.lock.used())
     }
 

@@ -71,6 +71,10 @@ impl<T, const D: usize> Field<T, D> {
         }
     }
 
+    pub(crate) fn handle(&self) -> &FieldHandle {
+        &self.handle
+    }
+
     pub(crate) fn tree_inner(&self) -> &Arc<TreeInner> {
         &self.handle.tree
     }

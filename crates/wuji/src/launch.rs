@@ -5,6 +5,7 @@
 //! arguments.
 
 use crate::args::{Arg, ArgKind, ArrayOperand, KernelArg, TypeOf};
+use crate::autodiff::{self, Derived, InMode, Mode};
 use crate::element::Element;
 use crate::graph::Step;
 use crate::lang;
@@ -14,6 +15,7 @@ use crate::layout::{TreeBody, TreeInner};
 use crate::world::{World, here};
 use smallvec::SmallVec;
 use std::any::TypeId;
+use std::cell::Cell;
 use std::panic::Location;
 use std::sync::Arc;
 use wuji_ir::entities::{Array, Field};
@@ -58,6 +60,18 @@ pub struct Call<'a> {
     arrays: SmallVec<[ArrayOperand<'a>; 2]>,
     /// The first error of an argument.
     error: Option<Error>,
+    /// It runs the gradient kernel instead.
+    gradient: bool,
+}
+
+thread_local! {
+    /// Whether the next call on this thread runs the gradient kernel.
+    static GRADIENT: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Makes the next call of a kernel on this thread run its gradient kernel. The expansion of `#[kernel(grad)]` uses it.
+pub fn next_is_gradient() {
+    GRADIENT.set(true);
 }
 
 /// What the key of the code says about an argument.
@@ -86,6 +100,27 @@ pub(crate) struct Compiled {
     program: Program,
     /// The number of the first field of each tree.
     first_field: SmallVec<[u32; 4]>,
+    /// The kernel as the frontend made it, from which others are derived; services have none.
+    source: Option<Module>,
+    derived: Derived,
+}
+
+/// A launch of compiled code on all of its arguments.
+#[derive(Copy, Clone, Debug)]
+pub(crate) struct Launch<'l> {
+    pub(crate) compiled: &'l Arc<Compiled>,
+    pub(crate) params: &'l [u64],
+    pub(crate) trees: &'l [Arc<TreeInner>],
+    pub(crate) arrays: &'l [ArrayArg<'l>],
+}
+
+/// What a launch that has run leaves.
+#[derive(Debug)]
+pub struct Launched {
+    /// The scalars of the result, one per slot; none when the kernel gives none or ended early.
+    pub result: SmallVec<[u64; 4]>,
+    /// What went wrong on the way, such as writes outside of fields, which were dropped.
+    pub error: Option<Error>,
 }
 
 impl<'a> Call<'a> {
@@ -102,6 +137,7 @@ impl<'a> Call<'a> {
             trees: SmallVec::new(),
             arrays: SmallVec::new(),
             error: None,
+            gradient: GRADIENT.take(),
         }
     }
 
@@ -204,43 +240,85 @@ impl<'a> Call<'a> {
                 world.enter_kernel(key, source.compile(&world, &record())?)
             }
         };
-        if world.is_recording() {
-            if !views.is_empty() {
-                let name = self.name;
-                let what = format!(
-                    "kernel `{name}` cannot be in a graph: one of its arguments is an array of the host"
-                );
-                return Err(Error::new("W0134", what).help("copy the array into a field"));
-            }
-            drop(views);
-            world.add_step(Step {
-                compiled,
-                params: self.params,
-                trees: trees.clone(),
-                arrays: KeptArrays::default(),
-            })?;
-            return Ok(SmallVec::new());
-        }
-        let memories: SmallVec<[&Memory; 4]> = bodies.iter().map(|b| &b.memory).collect();
-        let bindings = Bindings {
+        let mode = self.gradient.then(|| InMode::enter(&world, Mode::Gradient));
+        let mode = mode.transpose()?;
+        let launched = Launch {
+            compiled: &compiled,
             params: &self.params,
-            trees: &memories,
+            trees: &trees,
             arrays: &views,
-        };
-        let outcome = world.device().run(&compiled.program, &bindings)?;
-        let printed = match &outcome.collected {
-            Some(collected) => world.device().print(collected),
-            None => Ok(()),
-        };
-        let error = compiled.error_of(&bodies, &views, &outcome);
+        }
+        .run(&world)?;
+        drop(mode);
         drop(views);
         for array in &mut self.arrays {
             array.data.put_back();
         }
-        match error {
+        match launched.error {
             Some(error) => Err(error),
-            None => printed.map(|()| outcome.result),
+            None => Ok(launched.result),
         }
+    }
+}
+
+impl Launch<'_> {
+    /// Runs it, or does with it what the mode of this thread says: records it, or runs a derivative of it.
+    pub(crate) fn run(&self, world: &World) -> Result<Launched> {
+        if world.modes().are_used() {
+            autodiff::run(world, self)
+        } else {
+            self.run_primal(world)
+        }
+    }
+
+    /// Runs it, or adds it to the graph that this thread records.
+    pub(crate) fn run_primal(&self, world: &World) -> Result<Launched> {
+        if world.is_recording() {
+            return self.add_to_graph(world);
+        }
+        let bodies = self.trees.iter().map(|t| t.body());
+        let bodies = bodies.collect::<Result<SmallVec<[&TreeBody; 4]>>>()?;
+        let memories: SmallVec<[&Memory; 4]> = bodies.iter().map(|b| &b.memory).collect();
+        let bindings = Bindings {
+            params: self.params,
+            trees: &memories,
+            arrays: self.arrays,
+        };
+        let device = world.device();
+        let outcome = device.run(&self.compiled.program, &bindings)?;
+        let printed = match &outcome.collected {
+            Some(collected) => device.print(collected),
+            None => Ok(()),
+        };
+        let error = self.compiled.error_of(&bodies, self.arrays, &outcome);
+        if error.is_none() {
+            printed?;
+        }
+        Ok(Launched {
+            result: outcome.result,
+            error,
+        })
+    }
+
+    fn add_to_graph(&self, world: &World) -> Result<Launched> {
+        let Some(arrays) = KeptArrays::of(self.arrays) else {
+            let what = format!(
+                "kernel `{}` cannot be in a graph: one of its arguments is an array of the host",
+                self.compiled.name()
+            );
+            let help = "copy the array into a field, or use an array of the device";
+            return Err(Error::new("W0134", what).help(help));
+        };
+        world.add_step(Step {
+            compiled: self.compiled.clone(),
+            params: self.params.into(),
+            trees: self.trees.into(),
+            arrays,
+        })?;
+        Ok(Launched {
+            result: SmallVec::new(),
+            error: None,
+        })
     }
 }
 
@@ -320,10 +398,7 @@ impl Source<'_> {
             });
         }
         let m = lang::lower(recording, &bounds, m)?;
-        Ok(Compiled {
-            program: world.load(m)?,
-            first_field,
-        })
+        Ok(Compiled::of(world.load(m.clone())?, &first_field).with_source(m))
     }
 
     /// Trees with their fields, each tree's one after the other.
@@ -344,7 +419,43 @@ impl Compiled {
         Compiled {
             program,
             first_field: SmallVec::from_slice(first_field),
+            source: None,
+            derived: Derived::default(),
         }
+    }
+
+    /// Keeps the kernel as it was before any pass.
+    pub(crate) fn with_source(mut self, source: Module) -> Compiled {
+        self.source = Some(source);
+        self
+    }
+
+    pub(crate) fn source(&self) -> Result<&Module> {
+        self.source.as_ref().ok_or_else(|| {
+            let what = format!("kernel `{}` has no source to differentiate", self.name());
+            Error::new("W0302", what).help("this is a bug in Wuji; please report it")
+        })
+    }
+
+    pub(crate) fn derived(&self) -> &Derived {
+        &self.derived
+    }
+
+    /// The number of the first field of each tree.
+    pub(crate) fn first_fields(&self) -> &[u32] {
+        &self.first_field
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.program.module().name
+    }
+
+    /// A result of zeros, for a launch that did something else instead.
+    pub(crate) fn no_result(&self) -> SmallVec<[u64; 4]> {
+        let source = self.source.as_ref();
+        let result = source.and_then(|m| Some((m, *m.kernel_func()?.results.first()?)));
+        let count = result.map_or(0, |(m, ty)| m.structs.flatten(ty).len());
+        SmallVec::from_elem(0, count)
     }
 
     pub(crate) fn program(&self) -> &Program {

@@ -34,6 +34,7 @@ extern crate self as wuji;
 pub mod args;
 pub mod array;
 
+mod autodiff;
 pub mod axes;
 pub mod cells;
 pub mod dynamic;
@@ -58,6 +59,7 @@ pub mod viewer;
 pub mod world;
 
 pub use array::{Array, ArrayMut, SharedArray};
+pub use autodiff::{SavedField, StepReport, Tape};
 pub use cells::Cells;
 pub use element::Element;
 pub use field::{Field, Window};

@@ -3,6 +3,7 @@
 //! Only compiled code knows how to find a cell. So the host reads and writes elements by kernels, too,
 //! and all backends agree.
 
+use crate::autodiff::Extent;
 use crate::launch::Compiled;
 use crate::layout::{TreeBody, TreeInner, TreeShape, nothing};
 use smallvec::SmallVec;
@@ -52,6 +53,29 @@ pub(crate) enum Service {
     FillBox,
 }
 
+impl Service {
+    /// How much of a field it writes to.
+    fn writes(self) -> Option<Extent> {
+        match self {
+            Service::Fill => Some(Extent::Whole),
+            Service::Set | Service::Append | Service::Import => Some(Extent::Some),
+            // Boxes know whether they are the whole field.
+            Service::WriteBox
+            | Service::FillBox
+            | Service::Get
+            | Service::IsActive
+            | Service::Activate
+            | Service::Deactivate
+            | Service::Length
+            | Service::Count
+            | Service::List
+            | Service::Export
+            | Service::DeactivateAll
+            | Service::ReadBox => None,
+        }
+    }
+}
+
 /// The field or node that a service works on.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Subject {
@@ -72,6 +96,11 @@ impl TreeInner {
         arrays: &[ArrayArg<'_>],
     ) -> Result<SmallVec<[u64; 4]>> {
         let body = self.body()?;
+        if let Subject::Field(field) = subject
+            && let Some(extent) = service.writes()
+        {
+            self.before_write(field, extent)?;
+        }
         let key = (Arc::as_ptr(&body.shape).addr(), subject, service);
         let compiled = match self.world.service(&key) {
             Some(compiled) => compiled,

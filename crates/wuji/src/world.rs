@@ -1,7 +1,9 @@
 //! Worlds: a device with its memory and its kernels.
 
 mod closing;
+mod kernels;
 
+use crate::autodiff::Modes;
 use crate::dynamic::FreedWithWorld;
 use crate::graph::{Recorder, RecorderCell};
 use crate::launch::{Compiled, Key};
@@ -15,16 +17,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 use std::time::Duration;
 use wuji_compile::{Bounds, Math, Options, Remark};
 use wuji_ir::entities;
-use wuji_ir::module::Module;
 use wuji_ir::types::Structs;
 use wuji_ir::{Error, Position, Result};
 use wuji_runtime::cache::{Cache, Choice as CacheChoice};
 use wuji_runtime::cuda::LibdeviceChoice;
 use wuji_runtime::log::Level;
 use wuji_runtime::profile::{KernelHistory, Profiler};
-use wuji_runtime::{
-    BackendKind, Device, DeviceOptions, Instance, Interrupter, Program, Progress, Tier,
-};
+use wuji_runtime::{BackendKind, Device, DeviceOptions, Interrupter, Progress, Tier};
 
 /// One device, its memory and its kernels. A reference-counted handle: the world lives as long as any
 /// clone of it, or any field in it. Worlds share nothing with each other.
@@ -63,6 +62,8 @@ struct Inner {
     /// The graph that a thread records, and whether one may be.
     recorder: RecorderCell,
     recording: AtomicBool,
+    /// What launches do instead of running: tapes, gradients.
+    modes: Modes,
 }
 
 impl World {
@@ -321,6 +322,10 @@ impl World {
         lock(&self.inner.recorder)
     }
 
+    pub(crate) fn modes(&self) -> &Modes {
+        &self.inner.modes
+    }
+
     pub(crate) fn may_record(&self) -> bool {
         self.inner.recording.load(Ordering::Relaxed)
     }
@@ -339,110 +344,6 @@ impl World {
         } else {
             Ok(())
         }
-    }
-
-    /// Waits for background compilation: every kernel launched so far then runs its best code. Benchmarks call this after a
-    /// first run; other programs need not.
-    ///
-    /// Returns the first compilation error that no launch has returned yet. The kernels can still be launched.
-    ///
-    /// ```
-    /// use wuji::prelude::*;
-    /// # fn main() -> wuji::Result<()> {
-    /// #[kernel]
-    /// fn double(x: &Field<f32, 1>) {
-    ///     for [i] in x {
-    ///         x[[i]] *= 2.0;
-    ///     }
-    /// }
-    /// let world = World::cpu()?;
-    /// let x = world.field::<f32, 1>("x", 1000)?;
-    /// double(&x)?; // first tier
-    /// world.finish_compiling()?;
-    /// double(&x)?; // best tier
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn finish_compiling(&self) -> Result<()> {
-        let kernels = self.inner.kernels.read();
-        let kernels = kernels.unwrap_or_else(PoisonError::into_inner);
-        let mut all: Vec<Arc<Compiled>> = kernels.values().cloned().collect();
-        drop(kernels);
-        let services = self.inner.services.read();
-        let services = services.unwrap_or_else(PoisonError::into_inner);
-        all.extend(services.values().cloned());
-        drop(services);
-        let loaded = lock(&self.inner.loaded);
-        all.extend(loaded.1.iter().filter_map(Weak::upgrade));
-        drop(loaded);
-        let outcomes: Vec<Result<()>> = all
-            .iter()
-            .map(|c| self.inner.device.finish_compiling(c.program()))
-            .collect();
-        outcomes.into_iter().collect()
-    }
-
-    pub(crate) fn kernel(&self, key: &Key) -> Option<Arc<Compiled>> {
-        let kernels = self.inner.kernels.read();
-        let kernels = kernels.unwrap_or_else(PoisonError::into_inner);
-        kernels.get(key).cloned()
-    }
-
-    /// Inserts compiled code. If two threads compiled it at once, both use the first.
-    pub(crate) fn enter_kernel(&self, key: Key, compiled: Compiled) -> Arc<Compiled> {
-        let kernels = self.inner.kernels.write();
-        let mut kernels = kernels.unwrap_or_else(PoisonError::into_inner);
-        kernels
-            .entry(key)
-            .or_insert_with(|| Arc::new(compiled))
-            .clone()
-    }
-
-    pub(crate) fn service(&self, key: &ServiceKey) -> Option<Arc<Compiled>> {
-        let services = self.inner.services.read();
-        let services = services.unwrap_or_else(PoisonError::into_inner);
-        services.get(key).cloned()
-    }
-
-    pub(crate) fn enter_service(&self, key: ServiceKey, compiled: Compiled) -> Arc<Compiled> {
-        let services = self.inner.services.write();
-        let mut services = services.unwrap_or_else(PoisonError::into_inner);
-        services
-            .entry(key)
-            .or_insert_with(|| Arc::new(compiled))
-            .clone()
-    }
-
-    /// A kernel given as a module, with memory of its own, on the device of this world: how tools
-    /// run textual IR.
-    pub fn instance(&self, module: Module) -> Result<Instance<'_>> {
-        Instance::new(&self.inner.device, module, &self.inner.options)
-    }
-
-    /// Loads a kernel that a frontend has built as a module.
-    pub(crate) fn load_kernel(&self, module: Module, first: &[u32]) -> Result<Arc<Compiled>> {
-        let compiled = Arc::new(Compiled::of(self.load(module)?, first));
-        let mut loaded = lock(&self.inner.loaded);
-        loaded.0 += 1;
-        if loaded.1.len() == loaded.1.capacity() {
-            loaded.1.retain(|k| k.strong_count() > 0);
-        }
-        loaded.1.push(Arc::downgrade(&compiled));
-        Ok(compiled)
-    }
-
-    pub(crate) fn load(&self, module: Module) -> Result<Program> {
-        self.ensure_open()?;
-        self.inner.device.load(module, &self.inner.options)
-    }
-
-    /// Loads a service. Services sort their results, so the order of iterations does not matter.
-    pub(crate) fn load_service(&self, module: Module) -> Result<Program> {
-        let options = Options {
-            deterministic: false,
-            ..self.inner.options.clone()
-        };
-        self.inner.device.load(module, &options)
     }
 
     pub(crate) fn device(&self) -> &Device {
@@ -780,6 +681,7 @@ impl WorldBuilder {
                 closed: AtomicBool::new(false),
                 recorder: RecorderCell::default(),
                 recording: AtomicBool::new(false),
+                modes: Modes::default(),
             }),
         })
     }

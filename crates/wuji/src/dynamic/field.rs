@@ -68,6 +68,10 @@ impl Field {
         })
     }
 
+    pub(crate) fn handle(&self) -> &FieldHandle {
+        &self.handle
+    }
+
     /// The tree it is placed in.
     pub fn tree(&self) -> Tree {
         self.handle.tree()

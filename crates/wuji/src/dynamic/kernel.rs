@@ -1,8 +1,7 @@
 //! Kernels that come as modules.
 
-use crate::graph::Step;
-use crate::launch::Compiled;
-use crate::layout::{Tree, TreeBody, TreeInner};
+use crate::launch::{Compiled, Launch, Launched};
+use crate::layout::{Tree, TreeInner};
 use crate::world::World;
 use smallvec::SmallVec;
 use std::fmt;
@@ -10,29 +9,19 @@ use std::sync::Arc;
 use wuji_ir::layout::{FieldData, NodeData};
 use wuji_ir::module::Module;
 use wuji_ir::{Error, Result};
-use wuji_runtime::array::{ArrayArg, KeptArrays};
-use wuji_runtime::{Bindings, Memory};
+use wuji_runtime::array::ArrayArg;
 
 /// A kernel that is ready to run, with the trees it works on.
 pub struct Kernel {
-    world: World,
-    compiled: Arc<Compiled>,
-    trees: SmallVec<[Arc<TreeInner>; 4]>,
+    pub(super) world: World,
+    pub(super) compiled: Arc<Compiled>,
+    pub(super) trees: SmallVec<[Arc<TreeInner>; 4]>,
 }
 
 impl fmt::Debug for Kernel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Kernel({})", self.compiled.program().module().name)
     }
-}
-
-/// What a launch that has run leaves.
-#[derive(Debug)]
-pub struct Launched {
-    /// The scalars of the result, one per slot; none when the kernel gives none or ended early.
-    pub result: SmallVec<[u64; 4]>,
-    /// What went wrong on the way, such as writes outside of fields, which were dropped.
-    pub error: Option<Error>,
 }
 
 impl Kernel {
@@ -85,47 +74,13 @@ impl Kernel {
     /// Lines that it prints go where the world's do.
     pub fn run(&self, params: &[u64], arrays: &[ArrayArg<'_>]) -> Result<Launched> {
         self.world.ensure_open()?;
-        let bodies = self.trees.iter().map(|t| t.body());
-        let bodies = bodies.collect::<Result<SmallVec<[&TreeBody; 4]>>>()?;
-        if self.world.is_recording() {
-            let Some(arrays) = KeptArrays::of(arrays) else {
-                let what = format!(
-                    "kernel `{}` cannot be in a graph: one of its arguments is an array of the host",
-                    self.name()
-                );
-                return Err(Error::new("W0134", what).help("use an array of the device"));
-            };
-            self.world.add_step(Step {
-                compiled: self.compiled.clone(),
-                params: params.into(),
-                trees: self.trees.clone(),
-                arrays,
-            })?;
-            return Ok(Launched {
-                result: SmallVec::new(),
-                error: None,
-            });
-        }
-        let memories: SmallVec<[&Memory; 4]> = bodies.iter().map(|b| &b.memory).collect();
-        let bindings = Bindings {
+        Launch {
+            compiled: &self.compiled,
             params,
-            trees: &memories,
+            trees: &self.trees,
             arrays,
-        };
-        let program = self.compiled.program();
-        let outcome = self.world.device().run(program, &bindings)?;
-        let printed = match &outcome.collected {
-            Some(collected) => self.world.device().print(collected),
-            None => Ok(()),
-        };
-        let error = self.compiled.error_of(&bodies, arrays, &outcome);
-        if error.is_none() {
-            printed?;
         }
-        Ok(Launched {
-            error,
-            result: outcome.result,
-        })
+        .run(&self.world)
     }
 
     /// The world it runs in.
@@ -135,6 +90,6 @@ impl Kernel {
 
     /// Its name.
     pub fn name(&self) -> &str {
-        &self.compiled.program().module().name
+        self.compiled.name()
     }
 }

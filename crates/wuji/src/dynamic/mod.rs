@@ -28,6 +28,7 @@
 //! ```
 
 mod array;
+mod derivatives;
 mod field;
 mod kernel;
 mod layout;
@@ -35,10 +36,15 @@ mod layout;
 mod tests;
 
 pub use crate::lang::decompositions::Decomposition;
+pub use crate::launch::Launched;
 pub(crate) use array::FreedWithWorld;
 pub use array::{Array, HostArray};
+pub use derivatives::{
+    ArrayDerivative, add_custom_gradient, begin_forward_mode, begin_tape, check_loss, clear_duals,
+    end_tape, pause, resume, seed,
+};
 pub use field::{Field, Slots};
-pub use kernel::{Kernel, Launched};
+pub use kernel::Kernel;
 pub use layout::Layout;
 pub use wuji_compile::autodiff;
 pub use wuji_runtime::array::{ArrayArg, Owner, unaliased};

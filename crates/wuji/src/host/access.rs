@@ -1,5 +1,6 @@
 //! One call of the host on a field or view: checks, activation, lists and exports, whatever nodes are above.
 
+use crate::autodiff::Extent;
 use crate::element::Element;
 use crate::layout::{TreeBody, TreeInner};
 use crate::services::{Service, Subject};
@@ -87,6 +88,12 @@ impl<'a> HostAccess<'a> {
         slots.map_err(|e| e.or_at(here(self.caller)))
     }
 
+    /// Tells the tapes of this thread that the field is about to change.
+    pub(crate) fn before_write(&self, extent: Extent) -> Result<()> {
+        let informed = self.tree.before_write(self.field, extent);
+        informed.map_err(|e| e.or_at(here(self.caller)))
+    }
+
     /// Allocates zeroed memory on the device of the field.
     pub(crate) fn allocate_on_device(&self, bytes: u64) -> Result<Memory> {
         let memory = self.tree.world.device().reserve(bytes);
@@ -148,6 +155,7 @@ impl<'a> HostAccess<'a> {
         let Some(address) = self.address() else {
             return Ok(false);
         };
+        self.before_write(Extent::Some)?;
         let offset = address.offset(at.iter().copied());
         let range = offset + part.start..offset + part.end;
         let mut guard = self.body.memory.lock()?;

@@ -1,5 +1,6 @@
 //! A box of elements as bytes: read, written, filled and copied in place, on the host or on a GPU.
 
+use crate::autodiff::Extent;
 use crate::host::HostAccess;
 use crate::services::Service;
 use smallvec::SmallVec;
@@ -69,6 +70,16 @@ impl<'a> ElementBox<'a> {
         &self.access.body.memory
     }
 
+    /// Whether it is all of the field.
+    fn extent(&self) -> Extent {
+        let domain = self.access.domain().iter();
+        if domain.map(|d| (0, d.1)).eq(self.window.iter().copied()) {
+            Extent::Whole
+        } else {
+            Extent::Some
+        }
+    }
+
     /// From the first to the last byte.
     fn span(&self, address: &Address) -> Range<usize> {
         address.span(&self.window, self.size)
@@ -126,6 +137,7 @@ impl<'a> ElementBox<'a> {
 
     /// Visits all elements as [`ElementBox::read`] does, and keeps what the visitor leaves in them. Activates all of them.
     pub(crate) fn write(&self, mut visit: impl FnMut(&mut [u8], usize)) -> Result<()> {
+        self.access.before_write(self.extent())?;
         let size = self.size;
         let Some(address) = self.address() else {
             let mut buffer = self.access.buffer(self.count(), size as u64)?;
@@ -156,6 +168,7 @@ impl<'a> ElementBox<'a> {
         let Some(address) = self.address() else {
             return Ok(false);
         };
+        self.access.before_write(self.extent())?;
         let (memory, span) = (self.memory(), self.span(address));
         if memory.is_on_device() {
             if self.is_gapless(address) {
@@ -182,6 +195,7 @@ impl<'a> ElementBox<'a> {
 
     /// Stores one value, as scalars, in all elements; activates them in a sparse layout.
     pub(crate) fn fill_by_kernel(&self, value: &[u64]) -> Result<()> {
+        self.access.before_write(self.extent())?;
         let mut params = self.corners();
         params.extend(value);
         (self.access.serve(Service::FillBox, &params, &[])).map(|_| ())
@@ -196,6 +210,9 @@ impl<'a> ElementBox<'a> {
             let name = self.access.name();
             let what = format!("field `{name}` and an array have different shapes");
             return Err(Error::new("W0112", what).note(format!("{own:?} and {its:?}")));
+        }
+        if way == Way::FromArray {
+            self.access.before_write(self.extent())?;
         }
         if let Some(address) = self.address()
             && self.is_contiguous(address)
@@ -223,6 +240,7 @@ impl<'a> ElementBox<'a> {
         if std::ptr::eq(to_memory, from_memory) && to_span == span {
             return Ok(true);
         }
+        self.access.before_write(self.extent())?;
         if self.is_contiguous(own) && from.is_contiguous(its) {
             to_memory.copy_part(to_span.start, from_memory, span)?;
             return Ok(true);

@@ -9,6 +9,7 @@ pub use super::shadow::{
     existing, index, index_mut, is_active, len, length, method1, method2, method3, method4,
     method5, method6, method7, method8, method9, method10, offset, place, probe, shape, slot, val,
 };
+pub use crate::launch::next_is_gradient;
 pub use wuji_ir::types::{Structs, Type};
 
 use super::ast::Ast;

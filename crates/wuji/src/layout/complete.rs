@@ -32,8 +32,10 @@ pub(super) fn complete(world: &World, mut state: State, at: &Position) -> Result
             ));
         }
     }
-    unbounded(&mut state).map_err(fail)?;
-    origins(&mut state).map_err(fail)?;
+    if !state.resolved {
+        unbounded(&mut state).map_err(fail)?;
+        origins(&mut state).map_err(fail)?;
+    }
     let too_big = || {
         fail(
             Error::new("W0106", "the layout is larger than 2^62 bytes")

@@ -17,6 +17,7 @@
 //! ```
 
 mod complete;
+mod derivatives;
 pub(crate) mod node;
 mod report;
 #[cfg(test)]
@@ -26,11 +27,13 @@ pub use node::Node;
 pub use report::{MemoryReport, NodeReport, WorldReport};
 
 use crate::args::TypeOf;
+use crate::autodiff::{Derivative, Links};
 use crate::axes::Extents;
 use crate::element::Element;
 use crate::field::Field;
 use crate::world::{World, here};
-use node::{Build, State};
+use node::Build;
+pub(crate) use node::State;
 use smallvec::SmallVec;
 use std::cell::RefCell;
 use std::fmt;
@@ -56,6 +59,8 @@ pub(crate) struct TreeInner {
     pub(crate) world: World,
     /// Filled when the layout is complete; empty for good when it had an error.
     body: OnceLock<TreeBody>,
+    /// Where the derivatives of its fields are.
+    pub(crate) links: Links,
 }
 
 /// What is known of a tree once its layout is complete.
@@ -189,14 +194,27 @@ impl TreeInner {
     }
 
     /// A tree of its own, from a finished description.
-    pub(crate) fn complete(world: &World, state: State, at: &Position) -> Result<Arc<TreeInner>> {
+    pub(crate) fn complete(
+        world: &World,
+        mut state: State,
+        at: &Position,
+    ) -> Result<Arc<TreeInner>> {
+        let links = std::mem::take(&mut state.links);
         let body = complete::complete(world, state, at)?;
         let tree = Arc::new(TreeInner {
             world: world.clone(),
             body: OnceLock::from(body),
+            links: Links::default(),
         });
+        tree.enter_links(&links);
         world.enter_tree(&tree);
         Ok(tree)
+    }
+
+    fn enter_links(&self, links: &[(entities::Field, Derivative, entities::Field)]) {
+        for (field, which, target) in links {
+            self.links.add_own(*field, *which, *target);
+        }
     }
 }
 
@@ -260,6 +278,7 @@ impl World {
             tree: Arc::new(TreeInner {
                 world: self.clone(),
                 body: OnceLock::new(),
+                links: Links::default(),
             }),
             state: RefCell::new(State::default()),
         };
@@ -269,9 +288,12 @@ impl World {
             offset: None,
         };
         let fields = describe(root);
-        let body = complete::complete(self, build.state.into_inner(), &at)?;
+        let mut state = build.state.into_inner();
+        let links = std::mem::take(&mut state.links);
+        let body = complete::complete(self, state, &at)?;
         // The cell is new, so this cannot find it full.
         let _ = build.tree.body.set(body);
+        build.tree.enter_links(&links);
         self.enter_tree(&build.tree);
         Ok(fields)
     }

@@ -2,6 +2,7 @@
 
 use super::{Elem, PlacedField, TreeInner, nothing};
 use crate::args::TypeOf;
+use crate::autodiff::Derivative;
 use crate::axes::{Axes, Extents};
 use crate::cells::Cells;
 use crate::element::Element;
@@ -47,6 +48,10 @@ pub(crate) struct State {
     pub(super) offset: Vec<bool>,
     /// Hash nodes whose extents follow from what is below them.
     pub(crate) unbounded: Vec<entities::Node>,
+    /// The derivatives of fields that are placed in this tree, too.
+    pub(super) links: Vec<(entities::Field, Derivative, entities::Field)>,
+    /// Extents and origins are those of a complete tree.
+    pub(super) resolved: bool,
     /// The first thing that went wrong.
     pub(super) error: Option<Error>,
 }

@@ -14,6 +14,7 @@ mod errors;
 mod explain;
 mod flat_memory;
 mod functions;
+mod gradients;
 mod host_data;
 mod kernels;
 mod language;
