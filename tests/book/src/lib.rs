@@ -12,6 +12,7 @@
 //! | `wir,lowered` | run it in the interpreter for lowered modules |
 //! | `wir,pass=a+b` | run these passes |
 //! | `wir,gradient` | differentiate it in reverse mode |
+//! | `wir,tangent` | differentiate it in forward mode |
 //! | `python` | `python/tests/test_book.py` runs it; it must succeed |
 //! | `python,no_run` | compile it |
 //! | `python,error` | run it; it must fail with the error in the following `text` block |

@@ -8,6 +8,7 @@
 mod activity;
 mod arrays;
 mod exits;
+mod forward;
 mod normal;
 mod partials;
 mod reverse;
@@ -147,9 +148,5 @@ pub fn reverse(module: &Module, adjoints: &Derivatives) -> Result<Gradient> {
 
 /// The kernel that also computes the tangents of its outputs, once for each entry of `tangents`.
 pub fn forward(module: &Module, tangents: &[Derivatives]) -> Result<Module> {
-    let _ = tangents;
-    Err(Error::new(
-        "W0700",
-        format!("kernel `{}` cannot be differentiated", module.name),
-    ))
+    forward::forward(module, tangents)
 }

@@ -1,4 +1,4 @@
-//! The derivatives of elementwise operations, for both modes. `docs/differentiation.md` has them in a table.
+//! The derivatives of elementwise operations, for both modes. `docs/derivatives.md` has them in a table.
 //!
 //! A factor that does not apply at a point never computes an infinity or NaN there first and selects it away
 //! afterwards: the derivative of that factor would bring it back.
@@ -299,8 +299,10 @@ fn binary(b: &mut Builder, op: BinOp, x: Value, y: Value, r: Value, k: usize) ->
         BinOp::Mul | BinOp::PreciseMul => Partial::Factor(x),
         BinOp::Div | BinOp::PreciseDiv if k == 0 => widened(b, y, |b, y| quotient(b, 1.0, y)),
         BinOp::Div | BinOp::PreciseDiv => widened_all(b, [y, r], |b, [y, r]| {
-            let reciprocal = quotient(b, -1.0, y);
-            b.binary(BinOp::Mul, r, reciprocal)
+            // The derivative by the dividend has the same reciprocal.
+            let reciprocal = quotient(b, 1.0, y);
+            let factor = b.binary(BinOp::Mul, r, reciprocal);
+            b.unary(UnOp::Neg, factor)
         }),
         BinOp::Rem if k == 0 => Partial::One,
         BinOp::Rem => widened_all(b, [x, y, r], rem_factor),

@@ -1,5 +1,6 @@
 //! Integration tests of the passes, in one binary to save link time.
 
+mod forward;
 mod invalid;
 mod large;
 mod normal;

@@ -79,6 +79,10 @@ fn run(block: &Block, file: &str) -> Result<()> {
                     let adjoints = autodiff::add_derivatives(&mut module);
                     module = autodiff::reverse(&module, &adjoints)?.module;
                 }
+                "tangent" => {
+                    let tangents = autodiff::add_derivatives(&mut module);
+                    module = autodiff::forward(&module, &[tangents])?;
+                }
                 "deterministic" => {}
                 other => return Err(Error::new("W0000", format!("unknown attribute `{other}`"))),
             },
