@@ -488,3 +488,44 @@ def test_functions_without_gradients_do_not_spoil_values() -> None:
         forget()
         p.add()
     assert p.gradient() == [2.0, 4.0, 6.0] and p.x.to_numpy().tolist() == [-1.0] * 3
+
+
+def test_grad_check_of_sparse_fields() -> None:
+    x, loss = ti.field(ti.f64, needs_grad=True), ti.field(ti.f64, (), needs_grad=True)
+    ti.root.pointer(ti.i, 4).dense(ti.i, 2).place(x)
+
+    @ti.kernel
+    def run() -> None:
+        for i in x:
+            loss[None] += (x[i] + 1.0) ** 2
+
+    x[3] = 2.0
+    with ti.ad.Tape(loss, grad_check=[x]):
+        run()
+    # Both elements of the block are active.
+    assert x.grad.to_numpy().tolist() == [0.0, 0.0, 2.0, 6.0, 0.0, 0.0, 0.0, 0.0]
+    assert loss[None] == 10.0
+
+
+def test_tapes_leave_nothing() -> None:
+    import gc
+    import weakref
+
+    loss = ti.field(ti.f64, (), needs_grad=True)
+
+    @ti.kernel
+    def run(x: ti.template()) -> None:  # type: ignore[valid-type]
+        for i in x:
+            loss[None] += x[i] ** 2
+
+    gone = []
+    for _ in range(3):
+        x = ti.field(ti.f64, 4, needs_grad=True)
+        with ti.ad.Tape(loss):
+            run(x)
+        x.grad[0]
+        gone.append(weakref.ref(x))
+        del x
+    gc.collect()
+    assert all(reference() is None for reference in gone)
+    assert len(run.compiled_kernels) == 0

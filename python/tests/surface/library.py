@@ -10,6 +10,7 @@ SQUARE = (
 s.works("ti.ad.Tape", SQUARE + "with {}(loss):\n    k()\nassert x.grad[2] == 6")
 s.one("Tape(clear_gradients=)", SQUARE + "x.grad.fill(1)\nwith ti.ad.Tape(loss, clear_gradients=False):\n    k()\nassert x.grad[2] == 7")
 s.one("Tape(grad_check=)", SQUARE + "with ti.ad.Tape(loss, grad_check=[x]):\n    k()\nassert x.grad[2] == 6", "also for `ti.f32`; it prints the worst entries")
+s.one("Tape(validation=)", SQUARE + "with ti.ad.Tape(loss, validation=True):\n    k()\nassert x.grad[2] == 6", "also without `debug=True`")
 s.works("Tape.grad", SQUARE + "with ti.ad.Tape() as tape:\n    k()\nloss.grad[None] = 2\ntape.grad()\nassert x.grad[0] == 12")
 s.works("ti.ad.FwdMode", "x, y = ti.field(ti.f64, 2, needs_dual=True), ti.field(ti.f64, (), needs_dual=True)\n@ti.kernel\ndef k():\n    y[None] = x[0] * x[1]\nx.fill(3)\nwith {}(y, x, seed=[1, 0]):\n    k()\nassert y.dual[None] == 3")
 s.works("ti.ad.clear_all_gradients", "x = ti.field(ti.f32, 3, needs_grad=True)\nx.grad.fill(1)\n{}()\nassert x.grad[0] == 0")

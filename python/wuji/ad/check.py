@@ -8,6 +8,7 @@ from ..exceptions import WujiAssertionError, WujiRuntimeError
 from ..lang import recording, runtime
 from ..lang.field import Field
 from ..lang.snode import Leaf, SNodeTree
+from .versions import copy_of, restore
 
 if TYPE_CHECKING:
     from .tape import Step
@@ -97,7 +98,7 @@ class GradChecker:
             sides = []
             for sign in (1.0, -1.0):
                 _restore(self._before)
-                field.from_numpy((base + sign * step * scale * direction).astype(base.dtype))
+                _change(field, base, (base + sign * step * scale * direction).astype(base.dtype))
                 with recording.paused():
                     for recorded in steps:
                         recorded.redo()
@@ -110,30 +111,33 @@ class GradChecker:
         return best
 
 
-def _snapshot() -> list[tuple[Leaf, Any]]:
-    """Copy all fields of the current world, but not their gradients."""
+def _change(field: Any, before: Any, after: Any) -> None:
+    """Write all elements; of a sparse field, only those that change, so that no other cell becomes active."""
     import numpy
 
-    from ..lang.compound import MatrixType, type_by_ir
+    if not field.node.is_sparse:
+        field.from_numpy(after)
+        return
+    changed = (before != after).reshape((*field.shape, -1)).any(axis=-1)
+    for at in numpy.argwhere(changed):
+        index = tuple(int(k) + o for k, o in zip(at, field.offset, strict=True))
+        if field.parent()._cells().is_active(tuple(int(k) for k in at)):
+            field[index] = after[tuple(at)]
 
+
+def _snapshot() -> list[tuple[Leaf, Any]]:
+    """Copy all fields of the current world, but not their gradients."""
     world = runtime.current()
     world.materialize()
     found = []
     for root in list(world.roots):
         tree = root._owner
-        if not isinstance(tree, SNodeTree) or tree.destroyed:
-            continue
-        for leaf in root._structure.companions(""):
-            ty = type_by_ir(leaf.type)
-            dtype = ty.dtype if isinstance(ty, MatrixType) else ty
-            assert leaf.native is not None
-            out = numpy.empty(leaf.native.shape + (ty.shape if isinstance(ty, MatrixType) else ()), dtype=dtype.numpy_name)
-            leaf.native.read_into(out)
-            found.append((leaf, out))
+        if isinstance(tree, SNodeTree) and not tree.destroyed:
+            is_sparse = bool(root._structure.sparse)
+            found.extend((leaf, copy_of(leaf, is_sparse)) for leaf in root._structure.companions(""))
     return found
 
 
 def _restore(values: list[tuple[Leaf, Any]]) -> None:
     for leaf, value in values:
-        assert leaf.native is not None
-        leaf.native.write_from(value)
+        restore(leaf, value)

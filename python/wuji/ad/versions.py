@@ -175,12 +175,12 @@ def _check_versions(name: str, uses: list[Use]) -> None:
             )
 
 
-def copy_of(leaf: Leaf) -> Any:
+def copy_of(leaf: Leaf, is_sparse: bool = False) -> Any:
     """Copy all elements of a field; of a sparse one, those that are active."""
     import numpy
 
-    native = leaf.ready()
-    if leaf.node is not None and leaf.node.is_sparse:
+    native = leaf.ready() if leaf.native is None else leaf.native
+    if is_sparse or (leaf.node is not None and leaf.node.is_sparse):
         return [(at, native.get(at)) for at in native.active()]
     ty = type_by_ir(leaf.type)
     dtype = ty.dtype if isinstance(ty, MatrixType) else ty
@@ -191,7 +191,7 @@ def copy_of(leaf: Leaf) -> Any:
 
 def restore(leaf: Leaf, values: Any) -> None:
     """Write a copy back."""
-    native = leaf.ready()
+    native = leaf.ready() if leaf.native is None else leaf.native
     if isinstance(values, list):
         for at, value in values:
             native.set(at, value)
