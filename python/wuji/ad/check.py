@@ -129,7 +129,7 @@ def _snapshot() -> list[tuple[Leaf, Any]]:
     """Copy all fields of the current world, but not their gradients."""
     world = runtime.current()
     world.materialize()
-    found = []
+    found: list[tuple[Leaf, Any]] = []
     for root in list(world.roots):
         tree = root._owner
         if isinstance(tree, SNodeTree) and not tree.destroyed:
