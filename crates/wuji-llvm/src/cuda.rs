@@ -4,6 +4,7 @@ use crate::codegen::{self, Tuning, block_size};
 use crate::jit::{self, Timings};
 use crate::libdevice;
 use crate::optimize;
+use crate::stack;
 use crate::target::Host;
 use inkwell::targets::FileType;
 use std::time::Instant;
@@ -24,6 +25,8 @@ pub struct Ptx {
     pub text: String,
     /// The name of the kernel of each task.
     pub kernels: Vec<String>,
+    /// Bytes of stack per thread that recursive functions need; 0 without recursion.
+    pub stack: usize,
     pub timings: Timings,
 }
 
@@ -96,8 +99,14 @@ pub fn ptx(lowered: &Lowered, sm: u32) -> Result<Ptx> {
                 .write_to_memory_buffer(&llvm, FileType::Assembly)
                 .map_err(jit::refused)?;
             let text = String::from_utf8_lossy(text.as_slice());
+            let text = text.trim_end_matches('\0').to_owned();
             Ok(Ptx {
-                text: text.trim_end_matches('\0').to_owned(),
+                stack: if codegen::recursive(module).is_empty() {
+                    0
+                } else {
+                    stack::bytes(&text)
+                },
+                text,
                 kernels: kernels.clone(),
                 timings: Timings {
                     build: built - begun,
@@ -109,25 +118,6 @@ pub fn ptx(lowered: &Lowered, sm: u32) -> Result<Ptx> {
             })
         })
     })
-}
-
-/// Stack size per thread that recursive functions need; `None` without recursion.
-pub fn stack_for(module: &Module) -> Option<usize> {
-    // Saved registers and the return address, whose size is not known in advance.
-    const FRAME: u64 = 160;
-    let recursive = codegen::recursive(module);
-    let frame = |f: &wuji_ir::entities::Func| {
-        let locals = module.funcs[*f].locals.values();
-        let bytes = locals.map(|l| {
-            let (size, _) = module.structs.size_align(l.ty);
-            size.saturating_mul(u64::from(l.len.unwrap_or(1)))
-        });
-        FRAME + bytes.fold(0, u64::saturating_add)
-    };
-    let all: u64 = recursive.iter().map(frame).fold(0, u64::saturating_add);
-    let depth = u64::from(wuji_ir::module::MAX_CALL_DEPTH) + 2;
-    (!recursive.is_empty())
-        .then(|| usize::try_from(all.saturating_mul(depth)).unwrap_or(usize::MAX))
 }
 
 /// Unique names that are valid in PTX.

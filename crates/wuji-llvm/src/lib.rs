@@ -19,6 +19,7 @@ mod library;
 mod link;
 mod optimize;
 mod perf;
+mod stack;
 mod target;
 
 pub use abi::{ArrayView, LaunchContext, ReportFn, TREE_ALIGN, TaskFn};

@@ -132,3 +132,31 @@ fn rejected_code_is_reported() {
     let output = doctor(&["--gpu-check"], "nonsense=1");
     assert_eq!(output, format!("{}\n[1]\n", on_page("W0524")));
 }
+
+/// Every thread has a stack for all nested calls. The device has 64 MiB for 8192 threads, and half of it for stacks.
+#[test]
+fn recursion_that_exceeds_the_stack_is_refused() {
+    let recursive = "tests/filetests/lower_checks/recursion.wir";
+    let run = |config: &str| {
+        let mut command = wuji(&["run", recursive, "--backend", "cuda", "--set", "seed = 1"]);
+        command
+            .env("WUJI_CUDA_DRIVER", driver())
+            .env("FAKE_CUDA", config);
+        shown(&command.output().unwrap())
+    };
+    let output = run("memory=64");
+    let line = "error[W0331]: the recursive functions of `factorial` need ";
+    assert!(output.contains(line), "{output}");
+    assert!(
+        output.contains("; at most 4096 fit on the GPU\n"),
+        "{output}"
+    );
+    let output = run("memory=4096");
+    assert!(
+        output.ends_with("[0]\n") || !output.contains("error"),
+        "{output}"
+    );
+    // The driver has less than it seems.
+    let output = run("memory=4096,cuCtxSetLimit=2");
+    assert!(output.contains("error[W0522]"), "{output}");
+}

@@ -1,10 +1,10 @@
 //! Devices and their primary contexts.
 
 use super::error::Failed;
-use super::library::{Functions, RawContext, call, driver};
+use super::library::{Functions, RawContext, ask, call, driver};
 use std::ffi::{CStr, c_int};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use wuji_ir::module::MAX_CALL_DEPTH;
 use wuji_ir::{Error, Result};
 
 /// Properties of a device.
@@ -107,11 +107,13 @@ pub struct CudaContext {
     raw: RawContext,
     info: DeviceInfo,
     /// Stack size per thread in bytes; the driver starts with its default.
-    stack: AtomicUsize,
+    stack: Mutex<usize>,
 }
 
 /// The driver's default stack size per thread.
 const STACK: usize = 1024;
+/// The most local memory of a thread, on all devices.
+const MOST_STACK: u64 = 512 << 10;
 
 impl CudaContext {
     /// The context of a device by its number.
@@ -154,7 +156,7 @@ impl CudaContext {
             device,
             raw,
             info,
-            stack: AtomicUsize::new(STACK),
+            stack: Mutex::new(STACK),
         });
         contexts.push(context.clone());
         Ok(context)
@@ -173,16 +175,40 @@ impl CudaContext {
         Ok((free as u64, total as u64))
     }
 
-    /// Sets the stack size per thread, for recursive functions; it never decreases.
-    pub fn need_stack(&self, bytes: usize) -> Result<()> {
-        let before = self.stack.fetch_max(bytes, Ordering::Relaxed);
-        if before >= bytes {
+    /// Sets the stack size per thread that the recursive functions of a kernel need; it never decreases. An error if the
+    /// device cannot have that much.
+    pub fn need_stack(&self, bytes: usize, kernel: &str) -> Result<()> {
+        let mut stack = self.stack.lock().unwrap_or_else(PoisonError::into_inner);
+        if bytes <= *stack {
             return Ok(());
+        }
+        let most = self.most_stack();
+        if bytes > most {
+            return Err(Error::new(
+                "W0331",
+                format!("the recursive functions of `{kernel}` need {bytes} bytes of stack; at most {most} fit on the GPU"),
+            )
+            .note(format!("every thread has a stack for {MAX_CALL_DEPTH} nested calls"))
+            .help("keep the data in a field, or make vectors, matrices and arrays smaller"));
         }
         const STACK_SIZE: c_int = 0;
         let _entered = self.enter()?;
         // SAFETY: it takes two numbers; the context is current.
-        unsafe { call!(self.driver, cuCtxSetLimit(STACK_SIZE, bytes)) }
+        unsafe { ask!(self.driver, cuCtxSetLimit(STACK_SIZE, bytes)) }
+            .map_err(|failed| failed.allocating(bytes as u64 * self.resident_threads()))?;
+        *stack = bytes;
+        Ok(())
+    }
+
+    /// The largest stack per thread. The driver allocates one for every thread that can be resident, here in at most half of
+    /// the memory.
+    fn most_stack(&self) -> usize {
+        (self.info.memory / 2 / self.resident_threads()).min(MOST_STACK) as usize
+    }
+
+    fn resident_threads(&self) -> u64 {
+        let info = &self.info;
+        (u64::from(info.multiprocessors) * u64::from(info.threads_per_multiprocessor)).max(1)
     }
 
     /// Waits until the device has finished all work of this process.

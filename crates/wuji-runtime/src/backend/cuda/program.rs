@@ -14,7 +14,7 @@ use wuji_ir::Result;
 use wuji_ir::module::{Module, SiteKind};
 use wuji_ir::ops::{Op, Space};
 use wuji_ir::types::Scalar;
-use wuji_llvm::cuda::{DeviceLayout, Ptx, stack_for, threads_of_block};
+use wuji_llvm::cuda::{DeviceLayout, Ptx, threads_of_block};
 use wuji_llvm::{Object, Timings};
 
 #[derive(Debug)]
@@ -97,7 +97,7 @@ impl Image {
             draws,
             code: ptx.text.clone().into_bytes(),
             kernels: ptx.kernels.clone(),
-            stack: stack_for(module).unwrap_or(0),
+            stack: ptx.stack,
             activates: activates.collect(),
         }
     }
@@ -145,7 +145,7 @@ impl CudaProgram {
         let context = engine.context();
         CudaEngine::suits(module)?;
         if image.stack > 0 {
-            context.need_stack(image.stack)?;
+            context.need_stack(image.stack, &module.name)?;
         }
         let loaded = context.load(&image.code)?;
         let mut tasks = Vec::new();
