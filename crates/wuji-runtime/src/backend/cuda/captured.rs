@@ -21,7 +21,7 @@ use wuji_ir::{Error, Result};
 #[derive(Debug)]
 pub(super) struct CapturedLaunches {
     engine: Arc<CudaEngine>,
-    graph: CudaGraph,
+    graph: Arc<CudaGraph>,
     /// The first launch, which represents all of them.
     info: Arc<LaunchInfo>,
     /// Numbers of the launches, for their reports.
@@ -58,8 +58,8 @@ impl Frozen {
 impl Drop for CapturedLaunches {
     fn drop(&mut self) {
         // The graph may be in flight.
-        self.engine.wait_before_drop();
-        self.engine.release_slots(&self.numbers);
+        let numbers = std::mem::take(&mut self.numbers);
+        self.engine.free(self.graph.clone(), numbers);
     }
 }
 
@@ -144,7 +144,7 @@ pub(super) fn capture(
     Ok(Some(CapturedLaunches {
         frozen: steps.iter().map(|(p, b)| Frozen::of(p, b)).collect(),
         engine: engine.clone(),
-        graph,
+        graph: Arc::new(graph),
         info: first,
         numbers,
         prints,
@@ -169,9 +169,9 @@ impl CapturedGraph for CapturedLaunches {
                 tree.before_launch()?;
             }
         }
-        engine.replays(&self.info);
-        // SAFETY: code and memory are those that were captured, and still exist: both wait for the device when they are
-        // dropped.
+        engine.replays(&self.info)?;
+        // SAFETY: code and memory are those that were captured, and still exist: both are freed after the launches
+        // that use them.
         unsafe { engine.stream.launch_graph(&self.graph) }?;
         for (program, bindings) in steps {
             for tree in activated(program.executable()?, bindings) {

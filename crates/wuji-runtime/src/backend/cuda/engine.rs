@@ -1,16 +1,18 @@
 //! The stream of a GPU, the interrupt flag of its kernels, and its pending launches.
 
 use super::context::CudaContext;
+use super::garbage::{Garbage, Resource};
 use super::graph::CudaGraph;
 use super::memory::DeviceBuffer;
 use super::pending::{LaunchInfo, PendingLaunch, PendingLaunches, ReportSlot, Reported};
+use super::queue::Queue;
 use super::staging::Staging;
 use super::stream::{CudaEvent, CudaStream};
 use crate::interrupt;
 use crate::print_sink::PrintSink;
 use crate::report::Collected;
 use crate::stop::{Reason, Stop, stopped};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 use wuji_ir::module::Module;
 use wuji_ir::{Error, Result};
@@ -26,6 +28,8 @@ pub(crate) struct CudaEngine {
     /// An event for streams that wait for each other.
     handed_over: CudaEvent,
     pending: PendingLaunches,
+    queue: Queue,
+    garbage: Garbage,
     print_sink: Arc<PrintSink>,
     stop: Arc<Stop>,
     limit: Option<Duration>,
@@ -38,6 +42,8 @@ pub(crate) struct CudaEngine {
 /// A waiting thread polls without sleeping for this long.
 const BUSY_POLL: Duration = Duration::from_micros(200);
 const NAP: Duration = Duration::from_micros(50);
+/// The driver copies at most so many bytes of pageable memory at once; for more, it waits for the work before.
+const COPIED_AT_ONCE: usize = 1 << 16;
 
 /// The note of an error that a later call returns.
 const LATER: &str =
@@ -71,6 +77,8 @@ impl CudaEngine {
             interrupt: context.alloc(64)?,
             staging: Staging::default(),
             handed_over: context.untimed_event()?,
+            queue: Queue::default(),
+            garbage: Garbage::default(),
             print_sink: print_sink.clone(),
             stop: stop.clone(),
             limit,
@@ -116,12 +124,21 @@ impl CudaEngine {
 
     /// Registers a launch before it is enqueued.
     pub(crate) fn enter(&self, info: Arc<LaunchInfo>) -> Result<PendingLaunch> {
+        self.enter_queue(info.module.tasks.len())?;
         loop {
             match self.pending.slot(&self.stream, info.module.sites.len())? {
                 ReportSlot::Free(at) => return Ok(self.pending.enter(at, info)),
                 ReportSlot::Taken => self.finish()?,
             }
         }
+    }
+
+    /// Waits until there is room in the queue of the driver. An error if that is interrupted.
+    fn enter_queue(&self, tasks: usize) -> Result<()> {
+        self.queue.enter(&self.stream, tasks.max(1), |mark| {
+            self.wait_until(|| mark.done())?;
+            interrupt::check()
+        })
     }
 
     /// Registers a launch in a graph, until the graph is dropped.
@@ -135,8 +152,10 @@ impl CudaEngine {
     }
 
     /// Registers a graph before it is launched.
-    pub(crate) fn replays(&self, info: &Arc<LaunchInfo>) {
+    pub(crate) fn replays(&self, info: &Arc<LaunchInfo>) -> Result<()> {
+        self.enter_queue(1)?;
         self.pending.enter_graph(info);
+        Ok(())
     }
 
     /// Marks the end of a launch that was enqueued.
@@ -152,14 +171,21 @@ impl CudaEngine {
     /// Waits for all pending launches. On an interrupt or after the time limit, kernels are stopped; the error is kept
     /// until reports are collected.
     pub(crate) fn wait(&self) -> Result<()> {
-        if self.stream.query()? {
+        self.wait_until(|| self.stream.query())?;
+        self.collect();
+        Ok(())
+    }
+
+    /// Waits until some of the pending launches are done. Polls the interrupt callback of the thread.
+    fn wait_until(&self, is_done: impl Fn() -> Result<bool>) -> Result<()> {
+        if is_done()? {
             return Ok(());
         }
         let begun = Instant::now();
         let _watched = self.stop.watch();
         let mut stopping = false;
         let mut polled = begun;
-        while !self.stream.query()? {
+        while !is_done()? {
             if !stopping && polled.elapsed() > interrupt::PERIOD {
                 polled = Instant::now();
                 if !interrupt::poll() {
@@ -183,11 +209,33 @@ impl CudaEngine {
         Ok(())
     }
 
-    /// The same before memory or code that kernels may use is freed, at any time and on any thread.
-    pub(crate) fn wait_before_drop(&self) {
-        let _none = (self.capturing.lock()).unwrap_or_else(PoisonError::into_inner);
-        // The next call returns the error.
-        let _ = self.wait();
+    /// Frees memory or code that kernels may use, at any time and on any thread: at once if none is pending, otherwise
+    /// after the next wait. The report slots of launches in graphs are freed with it.
+    pub(super) fn free(&self, resource: impl Resource, slots: Vec<u64>) {
+        self.garbage.put(resource, slots);
+        self.collect();
+    }
+
+    /// Frees what was dropped, if no kernel is pending.
+    fn collect(&self) {
+        // During a capture the stream must not be queried, and nothing that kernels use is freed.
+        let _none = match self.capturing.try_lock() {
+            Ok(none) => none,
+            Err(TryLockError::Poisoned(none)) => none.into_inner(),
+            Err(TryLockError::WouldBlock) => return,
+        };
+        // A failed device runs nothing.
+        let slots = (self.garbage).collect(|| self.stream.query().unwrap_or(true));
+        self.release_slots(&slots);
+    }
+
+    /// Before an allocation: waits for the memory of dropped fields.
+    pub(super) fn reclaim(&self) -> Result<()> {
+        if self.garbage.is_empty() {
+            Ok(())
+        } else {
+            self.wait()
+        }
     }
 
     /// Captures the work that `work` enqueues. Nothing that kernels use is dropped during it.
@@ -279,6 +327,11 @@ impl CudaEngine {
 
     /// Copies bytes to the device, after all pending work.
     pub(crate) fn send(&self, to: u64, bytes: &[u8]) -> Result<()> {
+        if bytes.len() > COPIED_AT_ONCE {
+            // The driver would wait, and cannot be interrupted.
+            self.wait()?;
+            interrupt::check()?;
+        }
         // SAFETY: callers own that much memory there; the bytes are ordinary memory.
         unsafe { self.staging.send(&self.stream, to, bytes) }
     }

@@ -177,8 +177,8 @@ pub(super) fn enqueue<'c>(
         };
         let mut parameters = [words.as_mut_ptr().cast::<c_void>()];
         // SAFETY: the kernel takes the words by value, as many as `layout` says. The memory they point to was checked
-        // to be what the code was compiled for, and stays allocated until the stream is synchronized: trees and
-        // programs wait for it when they are dropped.
+        // to be what the code was compiled for, and stays allocated until the stream is synchronized: the memory and
+        // code of dropped trees and programs are freed after it.
         unsafe {
             engine.stream.launch(
                 &task.function,

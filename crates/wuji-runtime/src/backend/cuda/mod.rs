@@ -8,7 +8,8 @@
 //! - `context`: devices; every call makes its context current, and restores the previous one
 //! - `memory`, `module`, `stream`, `staging`, `graph`: resources of a device
 //! - `functions`: finds NVIDIA's `libdevice`
-//! - `engine`, `pending`: the stream of a device and its pending launches
+//! - `engine`, `pending`, `queue`: the stream of a device and its pending launches
+//! - `garbage`: what was dropped while kernels may use it
 //! - `backend`, `load`, `program`, `tree`, `launch`, `captured`: the backend
 //! - `driver`: the lower half for tools
 
@@ -19,6 +20,7 @@ pub mod driver;
 mod engine;
 mod error;
 mod functions;
+mod garbage;
 mod graph;
 pub(crate) mod launch;
 mod library;
@@ -27,6 +29,7 @@ mod memory;
 mod module;
 mod pending;
 mod program;
+mod queue;
 mod staging;
 mod stream;
 mod tree;

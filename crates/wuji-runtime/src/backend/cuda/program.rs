@@ -22,7 +22,7 @@ pub(crate) struct CudaProgram {
     pub(crate) engine: Arc<CudaEngine>,
     pub(crate) tasks: Vec<GpuTask>,
     pub(crate) layout: DeviceLayout,
-    pub(crate) temps: DeviceBuffer,
+    pub(crate) temps: Arc<DeviceBuffer>,
     /// Offsets of the result's scalars in the temps.
     pub(crate) result: Vec<(Scalar, usize)>,
     /// Whether it prints.
@@ -33,7 +33,7 @@ pub(crate) struct CudaProgram {
     pub(crate) activates: Vec<bool>,
     /// The info of the last launch, which the next one usually shares.
     pub(crate) info: Mutex<Option<Arc<LaunchInfo>>>,
-    _module: CudaModule,
+    module: CudaModule,
 }
 
 #[derive(Debug)]
@@ -55,7 +55,8 @@ impl Executable for CudaProgram {
 impl Drop for CudaProgram {
     fn drop(&mut self) {
         // Its kernels may still be running.
-        self.engine.wait_before_drop();
+        let code = (self.module.clone(), self.temps.clone());
+        self.engine.free(code, Vec::new());
     }
 }
 
@@ -167,7 +168,7 @@ impl CudaProgram {
             engine: engine.clone(),
             tasks,
             layout: DeviceLayout::of(module),
-            temps: context.alloc(plan.temp_size as u64)?,
+            temps: Arc::new(context.alloc(plan.temp_size as u64)?),
             result: plan.result,
             draws: image.draws,
             prints: module
@@ -176,7 +177,7 @@ impl CudaProgram {
                 .any(|s| matches!(s.kind, SiteKind::Print(_))),
             activates: image.activates,
             info: Mutex::default(),
-            _module: loaded,
+            module: loaded,
         })
     }
 }

@@ -74,6 +74,7 @@ impl DeviceTree {
         limit: u64,
     ) -> Result<DeviceTree> {
         let store = if tree.is_sparse() {
+            engine.reclaim()?;
             Store::Sparse(Box::new(Sparse::new(engine, tree, layout, limit)?))
         } else {
             return DeviceTree::plain(engine, layout.size);
@@ -86,6 +87,7 @@ impl DeviceTree {
 
     /// Memory that is fully allocated and zero.
     pub(crate) fn plain(engine: &Arc<CudaEngine>, size: u64) -> Result<DeviceTree> {
+        engine.reclaim()?;
         let buffer = engine.context().alloc(size.max(1))?;
         engine.zero(buffer.address(), buffer.bytes())?;
         Ok(DeviceTree {
@@ -208,7 +210,8 @@ impl DeviceMemory for DeviceTree {
 impl Drop for DeviceTree {
     fn drop(&mut self) {
         // Kernels may still use it.
-        self.engine.wait_before_drop();
+        let store = std::mem::replace(&mut *self.store(), Store::Gone);
+        self.engine.free(store, Vec::new());
     }
 }
 

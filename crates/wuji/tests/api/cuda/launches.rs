@@ -219,3 +219,61 @@ fn pending_launches_can_be_interrupted() {
         assert_eq!(x.get(0).unwrap(), 1.0);
     });
 }
+
+/// A destructor cannot be interrupted, so it must not wait.
+#[test]
+fn dropping_a_field_does_not_wait_for_kernels() {
+    lazy("dropping_a_field_does_not_wait_for_kernels", || {
+        let limit = Duration::from_secs(4);
+        let world = builder().time_limit(limit).build().unwrap();
+        let x = world.field::<f32, 1>("x", [8]).unwrap();
+        add_one(&x).unwrap();
+        spin(&world).unwrap();
+        let begun = Instant::now();
+        drop(x);
+        assert!(begun.elapsed() < limit / 2, "{:?}", begun.elapsed());
+        world.interrupter().interrupt();
+        assert_eq!(world.synchronize().unwrap_err().code, "W0405");
+    });
+}
+
+#[test]
+fn memory_of_dropped_fields_is_used_again() {
+    let name = "launches::memory_of_dropped_fields_is_used_again";
+    with_driver(name, "lazy=1,memory=64", || {
+        let world = builder().build().unwrap();
+        for _ in 0..10 {
+            let x = world.field::<f32, 1>("x", [5 << 20]).unwrap();
+            add_one(&x).unwrap();
+        }
+        world.synchronize().unwrap();
+    });
+}
+
+/// Runs `work`, whose waits are interrupted, after a kernel that does not end. Returns the code of its error.
+fn interrupted(work: impl Fn(&World) -> wuji::Result<()>) -> Option<&'static str> {
+    let world = builder().build().unwrap();
+    spin(&world).unwrap();
+    let outcome = wuji::dynamic::with_poll(&|| false, || work(&world));
+    // The kernel was stopped, or is stopped now.
+    world.interrupter().interrupt();
+    let _ = world.synchronize();
+    outcome.err().map(|error| error.code)
+}
+
+/// The driver waits in a large copy, and in a launch when its queue is full; neither can be interrupted.
+#[test]
+fn the_driver_is_not_called_where_it_would_wait() {
+    lazy("the_driver_is_not_called_where_it_would_wait", || {
+        let sent = interrupted(|world| {
+            let x = world.field::<f32, 1>("x", [1 << 16])?;
+            x.copy_from(&vec![1.0; 1 << 16])
+        });
+        assert_eq!(sent, Some("W0405"));
+        let launched = interrupted(|world| {
+            let x = world.field::<f32, 1>("x", [8])?;
+            (0..1000).try_for_each(|_| add_one(&x))
+        });
+        assert_eq!(launched, Some("W0405"));
+    });
+}
