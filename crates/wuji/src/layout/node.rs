@@ -113,17 +113,30 @@ impl<'a> Node<'a> {
     /// by `append` or by writes; memory is allocated in chunks, which are larger for longer lists.
     #[track_caller]
     pub fn dynamic(self, axis: impl Into<Axes>, most: impl Into<Extents>) -> Node<'a> {
-        let at = Location::caller();
-        let most = most.into();
+        self.list(
+            NodeKind::dynamic(0),
+            axis.into(),
+            most.into(),
+            Location::caller(),
+        )
+    }
+
+    fn list(
+        self,
+        kind: NodeKind,
+        axis: Axes,
+        most: Extents,
+        at: &'static Location<'static>,
+    ) -> Node<'a> {
         let extents = match &most {
             Extents::All(n) => std::slice::from_ref(n),
             Extents::Each(list) => list,
         };
-        let kind = NodeKind::dynamic(0).format().with_defaults(extents);
-        self.add(kind, axis.into(), most, at)
+        let kind = kind.format().with_defaults(extents);
+        self.add(kind, axis, most, at)
     }
 
-    /// As [`dynamic`](Node::dynamic), with memory for `chunk` cells at a time.
+    /// As [`dynamic`](Node::dynamic), with memory for `chunk` cells at a time, or for the whole list if it is shorter.
     #[track_caller]
     pub fn dynamic_chunked(
         self,
@@ -138,7 +151,7 @@ impl<'a> Node<'a> {
             self.build.state.borrow_mut().fail(error.at(Some(here(at))));
             return self;
         }
-        self.add(NodeKind::dynamic(chunk), axis.into(), most.into(), at)
+        self.list(NodeKind::dynamic(chunk), axis.into(), most.into(), at)
     }
 
     /// Orders the cells of this node along a Z-curve (Morton order), so that neighbours along every axis are

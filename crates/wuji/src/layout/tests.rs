@@ -125,9 +125,15 @@ fn blocks_are_numbered_like_their_elements() {
 
 #[test]
 fn chunks_of_lists() {
-    let chunk = |most: i64| {
+    let chunk = |most: i64, asked: Option<u32>| {
         let x = world()
-            .layout(|root| root.dynamic(L, most).place::<f32, 1>("x"))
+            .layout(|root| {
+                let list = match asked {
+                    None => root.dynamic(L, most),
+                    Some(chunk) => root.dynamic_chunked(L, most, chunk),
+                };
+                list.place::<f32, 1>("x")
+            })
             .unwrap();
         let tree = x.tree();
         let nodes = &tree.inner.body().unwrap().shape.data.nodes;
@@ -139,11 +145,15 @@ fn chunks_of_lists() {
             })
             .unwrap()
     };
-    assert_eq!(chunk(1), 1);
-    assert_eq!(chunk(20), 20);
-    assert_eq!(chunk(100), 32);
-    assert_eq!(chunk(10_000), 156);
-    assert_eq!(chunk(i32::MAX.into()), 1024);
+    assert_eq!(chunk(1, None), 1);
+    assert_eq!(chunk(20, None), 20);
+    assert_eq!(chunk(100, None), 32);
+    assert_eq!(chunk(10_000, None), 156);
+    assert_eq!(chunk(i32::MAX.into(), None), 1024);
+    // A chunk is at most as long as its list.
+    assert_eq!(chunk(100, Some(8)), 8);
+    assert_eq!(chunk(100, Some(100)), 100);
+    assert_eq!(chunk(100, Some(1000)), 100);
 }
 
 /// The message without its position, which moves with every edit of this file.
@@ -230,12 +240,6 @@ fn what_is_wrong_with_a_sparse_layout() {
         expect![[r#"
             error[W0123]: a dynamic node has chunks of 0 cells
               = help: a chunk is at least 1 cell; 32 to 1024 are usual"#]],
-    );
-    message(
-        |root| drop(root.dynamic_chunked(L, 100, 200).place::<f32, 1>("x")),
-        expect![[r#"
-            error[W0123]: a list of at most 100 cells has chunks of 200 cells
-              = help: a chunk is at most as long as the list"#]],
     );
     message(
         |root| drop(root.bitmasked(IJ, [8, 6]).morton().place::<f32, 2>("x")),

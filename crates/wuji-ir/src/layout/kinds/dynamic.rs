@@ -78,10 +78,13 @@ impl LevelFormat for Dynamic {
     }
 
     fn with_defaults(&self, extents: &[i128]) -> NodeKind {
-        match self.chunk {
-            0 => NodeKind::Dynamic(Dynamic::for_length(extents.first().copied().unwrap_or(1))),
-            _ => NodeKind::Dynamic(*self),
+        let longest = extents.first().copied().unwrap_or(1);
+        if self.chunk == 0 {
+            return NodeKind::Dynamic(Dynamic::for_length(longest));
         }
+        // Longer chunks would only reserve memory that the list can never use.
+        let chunk = i128::from(self.chunk).min(longest.max(1)) as u32;
+        NodeKind::dynamic(chunk)
     }
 
     fn operands(&self, op: TreeAccessOp, _axes: usize) -> Option<usize> {
@@ -153,14 +156,6 @@ impl LevelFormat for Dynamic {
 
     fn check_extents(&self, extents: &[i128]) -> Result<()> {
         let &[most] = extents else { return Ok(()) };
-        if most > 0 && i128::from(self.chunk) > most {
-            let chunk = self.chunk;
-            return Err(Error::new(
-                "W0123",
-                format!("a list of at most {most} cells has chunks of {chunk} cells"),
-            )
-            .help("a chunk is at most as long as the list"));
-        }
         if most > i128::from(LONGEST) {
             return Err(
                 Error::new("W0101", format!("a list has room for {most} cells"))
