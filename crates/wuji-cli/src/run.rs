@@ -4,9 +4,12 @@ use crate::failure::{Done, Failure, print_error, print_line};
 use crate::input::{Input, Text};
 use crate::options::{CompileArgs, MathMode, duration};
 use clap::{Args, ValueEnum};
-use std::io::Write;
+use std::io::{self, ErrorKind, Write};
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use wuji_ir::Error;
 use wuji_ir::module::Module;
 use wuji_runtime::{Device, DeviceOptions};
 use wuji_tools::script::{self, Run as Line, ScriptTarget, Source, Start, Subject};
@@ -116,12 +119,24 @@ impl Run {
             device.profiler().start();
         }
         device.stop_on_ctrl_c()?;
+        let closed = print_lines(&device);
         let mut failed = false;
         for one in &planned {
             if let Some(Line { at: Some(at), .. }) = &one.line {
                 writeln!(out, "; {}:{}", at.file, at.line)?;
             }
-            failed |= !self.launch(&module, &mut subject, one, out)?;
+            let launched = self.launch(&module, &mut subject, one, out);
+            if closed.load(Ordering::Relaxed) {
+                return Err(io::Error::from(ErrorKind::BrokenPipe).into());
+            }
+            match launched {
+                Ok(Ok(checked)) => failed |= !checked,
+                Ok(Err(error)) => {
+                    print_error(&error);
+                    failed = true;
+                }
+                Err(failure) => return Err(failure),
+            }
         }
         if self.profile {
             print_line(device.profiler().report().to_string().trim_end());
@@ -181,14 +196,15 @@ impl Run {
         Ok(planned)
     }
 
-    /// Runs once and prints the outputs. Returns whether it succeeded; if not, the error was printed.
+    /// Runs once and prints the outputs. Returns whether they are as expected; if not, the difference was printed. The inner
+    /// error is that of a launch.
     fn launch(
         &self,
         module: &Module,
         subject: &mut Subject<'_>,
         planned: &Planned,
         out: &mut dyn Write,
-    ) -> Done<bool> {
+    ) -> Done<Result<bool, Error>> {
         let start = &planned.start;
         subject.begin(start)?;
         let mut times = Vec::new();
@@ -206,12 +222,11 @@ impl Run {
         }
         if let Some(error) = stopped {
             out.flush()?;
-            print_error(&match error.code {
+            return Ok(Err(match error.code {
                 // The runtime's help is about the Rust API.
                 "W0409" => error.help("raise the limit with `--time-limit`"),
                 _ => error,
-            });
-            return Ok(false);
+            }));
         }
         subject.finish()?;
         write!(out, "{}", script::print_outputs(subject, self.full)?)?;
@@ -235,11 +250,27 @@ impl Run {
         if let Some(Err(error)) = &checked {
             print_error(error);
         }
-        Ok(reported.is_none() && !matches!(checked, Some(Err(_))))
+        Ok(Ok(reported.is_none() && !matches!(checked, Some(Err(_)))))
     }
 }
 
 /// Prints the time of the first launch, and median, minimum and maximum of the others.
+/// Prints what kernels print. Returns whether standard output is a pipe that was closed.
+fn print_lines(device: &Device) -> Arc<AtomicBool> {
+    let closed = Arc::new(AtomicBool::new(false));
+    let found = closed.clone();
+    device.set_printer(move |line| {
+        writeln!(io::stdout().lock(), "{line}").map_err(|e| {
+            if e.kind() == ErrorKind::BrokenPipe {
+                found.store(true, Ordering::Relaxed);
+            }
+            let note = format!("standard output: {e}");
+            Error::new("W0516", "cannot print what a kernel prints").note(note)
+        })
+    });
+    closed
+}
+
 fn print_times(times: &mut [Duration]) {
     let first = times[0];
     print_line(&format!("first launch: {}", shown(first)));

@@ -329,6 +329,27 @@ fn a_closed_pipe_is_not_a_failure() {
     assert_eq!(shown(&output), "");
 }
 
+#[test]
+fn a_closed_pipe_ends_a_kernel_that_prints_quietly() {
+    let folder = Folder::new();
+    let text = "module \"say\"\nmessage m0 \"a line of the kernel\"\nkernel fn0 \"say\"() {\n\
+        v0: i32 = const 0\nv1: i32 = const 100000\nfor L0 (v2: i32) in v0..v1 {\nprint m0 ()\ncontinue L0\n}\nreturn\n}\n";
+    let file = folder.file("say.wir", text);
+    for backend in ["cpu", "interpreter"] {
+        let mut child = wuji(&["run", file.to_str().unwrap(), "--backend", backend])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut stdout = child.stdout.take().unwrap();
+        let mut bytes = [0; 16];
+        stdout.read_exact(&mut bytes).unwrap();
+        drop(stdout);
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(shown(&output), "", "{backend}");
+    }
+}
+
 /// Pages of the book that show commands and their output.
 const PAGES: [&str; 5] = [
     "docs/cli.md",
