@@ -194,6 +194,36 @@ def test_a_handler_cannot_use_the_world_whose_kernel_it_interrupts():
     assert done.stdout.split() == ["W0135", "W0135", "W0135", "2", "True"], done.stdout + done.stderr
 
 
+@pytest.mark.parametrize("call", ["solver.compute(A)", "ti.linalg.SparseCG(A, b, max_iter=10**9, atol=1e-300).solve()", "A @ A"])
+def test_solvers_are_interrupted(call):
+    done = program(f"""
+        import numpy as np
+        # A factorization of the first matrix fills up, conjugate gradients on the second need many steps, the third is dense.
+        random, k = np.random.default_rng(1), np.arange(300_000)
+        n, rows, columns, values = {{
+            "s": (5000, random.integers(0, 5000, 50_000), random.integers(0, 5000, 50_000), random.standard_normal(50_000)),
+            "t": (300_000, np.r_[k, k[1:], k[:-1]], np.r_[k, k[:-1], k[1:]], np.repeat([2.0, -1.0], [300_000, 599_998])),
+            "A": (2000, *np.divmod(np.arange(4_000_000), 2000), np.ones(4_000_000)),
+        }}[{call!r}[0]]
+        from wuji import _native
+        entries = rows.astype(np.int32), columns.astype(np.int32), values.astype(np.float32)
+        A = ti.linalg.SparseMatrix(sm=_native.SparseMatrix("f32", n, n, *entries), dtype=ti.f32)
+        b = np.ones(n, np.float32)
+        solver = ti.linalg.SparseSolver(solver_type="LU")
+        signal.signal(signal.SIGALRM, alarm)
+        signal.setitimer(signal.ITIMER_REAL, 0.3)
+        begin = time.time()
+        try:
+            {call}
+            print("not interrupted", time.time() - begin)
+        except Alarm:
+            print("interrupted", time.time() - begin < 3)
+        print(solver.info())
+        os._exit(0)
+    """)
+    assert done.stdout.splitlines() == ["interrupted True", "False"], done.stdout + done.stderr
+
+
 def test_default_signals_still_end_the_process():
     begin = time.time()
     done = program("threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGTERM)).start(); serial()")

@@ -112,7 +112,7 @@ pub(crate) fn poll() -> bool {
 }
 
 /// Calls the callback if that is due. An error where it interrupts the work.
-pub(crate) fn check() -> Result<()> {
+pub fn check() -> Result<()> {
     let Some(now) = POLLED.get() else {
         return Ok(());
     };
@@ -330,23 +330,44 @@ impl Ticker {
 pub fn compile_aside<R: Send + 'static>(
     work: impl FnOnce() -> Result<R> + Send + 'static,
 ) -> Result<R> {
+    aside(
+        ("wuji-compile", "a compiler thread"),
+        Compiling::begin,
+        work,
+    )
+}
+
+/// The same for a computation that no step of it can interrupt. Where this thread is interrupted, the other one runs to its end,
+/// and its result is dropped.
+pub fn compute_aside<R: Send + 'static>(
+    work: impl FnOnce() -> Result<R> + Send + 'static,
+) -> Result<R> {
+    aside(("wuji-compute", "a thread"), || (), work)
+}
+
+/// Runs `work` on another thread if this one has a callback. A guard lives as long as that.
+fn aside<R: Send + 'static, G: Send + 'static>(
+    (name, thread): (&str, &str),
+    begin: impl FnOnce() -> G,
+    work: impl FnOnce() -> Result<R> + Send + 'static,
+) -> Result<R> {
     if !is_polled() {
         return work();
     }
     let cancelled = Arc::new(AtomicBool::new(false));
     let theirs = Cancellation(Some(cancelled.clone()));
     let (sender, receiver) = sync_channel(1);
-    let compiling = Compiling::begin();
+    let guard = begin();
     std::thread::Builder::new()
-        .name("wuji-compile".into())
+        .name(name.into())
         .stack_size(STACK_BYTES)
         .spawn(move || {
             COMPILATION.set(theirs.clone());
             // The requesting thread may have been interrupted.
             let _ = sender.send(with_poll(&|| !theirs.is_set(), work));
-            drop(compiling);
+            drop(guard);
         })
-        .map_err(|e| Error::new("W0507", "cannot start a compiler thread").note(e.to_string()))?;
+        .map_err(|e| Error::new("W0507", format!("cannot start {thread}")).note(e.to_string()))?;
     loop {
         match receiver.recv_timeout(PERIOD) {
             Ok(outcome) => return outcome,
@@ -356,7 +377,7 @@ pub fn compile_aside<R: Send + 'static>(
                 return Err(interrupted());
             }
             Err(RecvTimeoutError::Disconnected) => {
-                return Err(Error::new("W0507", "a compiler thread has panicked"));
+                return Err(Error::new("W0507", format!("{thread} has panicked")));
             }
         }
     }
@@ -409,6 +430,22 @@ mod tests {
             assert!(stop.is_left());
             assert_eq!(stop.reason(), Some(Reason::Given));
         });
+    }
+
+    #[test]
+    fn a_computation_that_does_not_check_is_left_alone() {
+        let running = Arc::new(AtomicBool::new(true));
+        let theirs = running.clone();
+        let outcome = with_poll(&|| false, || {
+            compute_aside(move || {
+                while theirs.load(Ordering::Relaxed) {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                Ok(())
+            })
+        });
+        assert_eq!(outcome.unwrap_err().code, "W0405");
+        running.store(false, Ordering::Relaxed);
     }
 
     #[test]

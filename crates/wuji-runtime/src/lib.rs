@@ -37,7 +37,7 @@ pub use backend::cpu::tiered::before_exit;
 pub use backend::{Backend, BackendKind, cuda};
 pub use device::Device;
 pub use instance::Instance;
-pub use interrupt::{compile_aside, with_poll};
+pub use interrupt::{check as check_interrupt, compile_aside, compute_aside, with_poll};
 pub use launch::{Bindings, Outcome};
 pub use memory::{HostBytes, Memory, MemoryGuard};
 pub use options::DeviceOptions;

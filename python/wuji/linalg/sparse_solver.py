@@ -59,6 +59,8 @@ class SparseSolver:
         """Compute the factorization. `info` returns whether it succeeded."""
         matrix = self._matrix(sparse_matrix, "factorize")
         self._rows = matrix.n
+        # A signal may end it.
+        self._solved = False
         # A symmetric solver reads the lower triangle only; it would solve another system.
         self._symmetric = self.solver_type == "LU" or is_symmetric(matrix)
         self._solved = self._symmetric and self._native.factorize(matrix.matrix)

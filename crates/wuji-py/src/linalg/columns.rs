@@ -264,8 +264,12 @@ impl<T: Number> Columns<T> {
         result
     }
 
-    /// The product; `other` must have as many rows as this has columns.
-    pub(crate) fn product(&self, other: &Columns<T>) -> Columns<T> {
+    /// The product; `other` must have as many rows as this has columns. `check` ends it early with an error.
+    pub(crate) fn product<E>(
+        &self,
+        other: &Columns<T>,
+        check: impl Fn() -> Result<(), E>,
+    ) -> Result<Columns<T>, E> {
         let mut result = Columns {
             rows: self.rows,
             columns: other.columns,
@@ -277,6 +281,7 @@ impl<T: Number> Columns<T> {
         let mut sums = vec![T::default(); self.rows];
         let mut touched = vec![usize::MAX; self.rows];
         for column in 0..other.columns {
+            check()?;
             let begin = result.indices.len();
             for (inner, factor) in other.column(column) {
                 for (row, value) in self.column(inner) {
@@ -294,7 +299,7 @@ impl<T: Number> Columns<T> {
                 .extend(result.indices[begin..].iter().map(|row| sums[*row]));
             result.starts.push(result.indices.len());
         }
-        result
+        Ok(result)
     }
 
     /// `y = self x`; the lengths must match.
@@ -309,13 +314,14 @@ impl<T: Number> Columns<T> {
 
     /// Solves `self x = b` for a symmetric positive definite matrix by preconditioned conjugate gradients, starting at `x`. Stops when the
     /// residual is at most `tolerance` times the norm of `b`, or after `max_steps`. Returns the number of steps, and whether it converged.
-    pub(crate) fn conjugate(
+    /// `check` is called before every step, and ends it early with an error.
+    pub(crate) fn conjugate<E>(
         &self,
         b: &[T],
         x: &mut [T],
-        tolerance: f64,
-        max_steps: usize,
-    ) -> (usize, bool) {
+        (tolerance, max_steps): (f64, usize),
+        check: impl Fn() -> Result<(), E>,
+    ) -> Result<(usize, bool), E> {
         let count = b.len();
         // Jacobi preconditioner: the diagonal.
         let mut scale = vec![1.0; count];
@@ -343,6 +349,7 @@ impl<T: Number> Columns<T> {
         let mut steps = 0;
         let mut left = dot(&residual, &residual);
         while left > goal && steps < max_steps {
+            check()?;
             self.apply(&direction, &mut image);
             let curvature = dot(&direction, &image);
             let length = product / curvature;
@@ -365,7 +372,7 @@ impl<T: Number> Columns<T> {
             }
             steps += 1;
         }
-        (steps, left <= goal)
+        Ok((steps, left <= goal))
     }
 
     fn pattern(&self) -> SymbolicSparseColMatRef<'_, usize> {
@@ -453,6 +460,11 @@ impl Analysis {
     /// The number of rows of the matrix.
     pub(crate) fn rows(&self) -> usize {
         self.starts.len() - 1
+    }
+
+    /// Stored entries of the matrix.
+    pub(crate) fn entries(&self) -> usize {
+        self.indices.len()
     }
 
     /// Whether the matrix has the analyzed pattern.

@@ -3,11 +3,13 @@
 mod columns;
 
 use crate::buffer::BorrowedArray;
+use crate::error::OrRaise;
+use crate::waiting::detached;
 use columns::{Analysis, Columns, Factors, Method, Number, Ordering};
 use pyo3::exceptions::{PyIndexError, PyValueError};
 use pyo3::prelude::*;
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use wuji::dynamic::Owner;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use wuji::dynamic::{Owner, check_interrupt, compute_aside};
 use wuji_ir::types::Scalar;
 
 pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -150,15 +152,21 @@ impl SparseMatrix {
         self.with(
             py,
             other,
-            |a, b| a.plus(b, factor as f32),
-            |a, b| a.plus(b, factor),
+            |a, b| Ok(a.plus(b, factor as f32)),
+            |a, b| Ok(a.plus(b, factor)),
             same_shape,
         )
     }
 
     /// The element-wise product.
     fn times(&self, py: Python<'_>, other: &SparseMatrix) -> PyResult<SparseMatrix> {
-        self.with(py, other, Columns::times, Columns::times, same_shape)
+        self.with(
+            py,
+            other,
+            |a, b| Ok(a.times(b)),
+            |a, b| Ok(a.times(b)),
+            same_shape,
+        )
     }
 
     /// The matrix product.
@@ -166,8 +174,8 @@ impl SparseMatrix {
         self.with(
             py,
             other,
-            Columns::product,
-            Columns::product,
+            |a, b| a.product(b, check_interrupt),
+            |a, b| a.product(b, check_interrupt),
             |(_, inner), (rows, _)| inner == rows,
         )
     }
@@ -211,29 +219,28 @@ impl SparseMatrix {
     ) -> PyResult<(usize, bool)> {
         fn run<T: Element>(
             py: Python<'_>,
-            matrix: &Mutex<Data>,
+            data: &Data,
             b: &Bound<'_, PyAny>,
             x: &Bound<'_, PyAny>,
-            tolerance: f64,
-            max_steps: usize,
+            until: (f64, usize),
         ) -> PyResult<(usize, bool)> {
             let b = read::<T>(b)?;
             let mut found = read::<T>(x)?;
-            let outcome = py.detach(|| {
-                let data = locked(matrix);
-                let matrix = T::of(&data)?;
-                let rows = matrix.rows;
-                if matrix.columns != rows || b.len() != rows || found.len() != rows {
-                    return Err(length_mismatch(rows, b.len().min(found.len())));
-                }
-                Ok(matrix.conjugate(&b, &mut found, tolerance, max_steps))
-            })?;
+            let matrix = T::of(data)?;
+            let rows = matrix.rows;
+            if matrix.columns != rows || b.len() != rows || found.len() != rows {
+                return Err(length_mismatch(rows, b.len().min(found.len())));
+            }
+            let solve = || matrix.conjugate(&b, &mut found, until, check_interrupt);
+            let outcome = detached(py, solve)?.or_raise()?;
             write(x, &found)?;
             Ok(outcome)
         }
-        match self.dtype() {
-            "f32" => run::<f32>(py, &self.data, b, x, tolerance, max_steps),
-            _ => run::<f64>(py, &self.data, b, x, tolerance, max_steps),
+        // Copied, so that the handler of a signal may use the matrix.
+        let (data, until) = (self.copy(), (tolerance, max_steps));
+        match &data {
+            Data::F32(_) => run::<f32>(py, &data, b, x, until),
+            Data::F64(_) => run::<f64>(py, &data, b, x, until),
         }
     }
 
@@ -274,8 +281,8 @@ impl SparseMatrix {
         &self,
         py: Python<'_>,
         other: &SparseMatrix,
-        narrow: impl Fn(&Columns<f32>, &Columns<f32>) -> Columns<f32> + Sync,
-        wide: impl Fn(&Columns<f64>, &Columns<f64>) -> Columns<f64> + Sync,
+        narrow: impl Fn(&Columns<f32>, &Columns<f32>) -> wuji::Result<Columns<f32>> + Send,
+        wide: impl Fn(&Columns<f64>, &Columns<f64>) -> wuji::Result<Columns<f64>> + Send,
         fits: impl Fn((usize, usize), (usize, usize)) -> bool,
     ) -> PyResult<SparseMatrix> {
         // Copied, so that both operands may be the same matrix.
@@ -286,8 +293,8 @@ impl SparseMatrix {
             return Err(PyValueError::new_err(what));
         }
         let data = match (&a, &b) {
-            (Data::F32(a), Data::F32(b)) => Data::F32(py.detach(|| narrow(a, b))),
-            (Data::F64(a), Data::F64(b)) => Data::F64(py.detach(|| wide(a, b))),
+            (Data::F32(a), Data::F32(b)) => Data::F32(detached(py, || narrow(a, b))?.or_raise()?),
+            (Data::F64(a), Data::F64(b)) => Data::F64(detached(py, || wide(a, b))?.or_raise()?),
             (Data::F32(_), Data::F64(_)) | (Data::F64(_), Data::F32(_)) => {
                 return Err(PyValueError::new_err("dtype mismatch"));
             }
@@ -306,13 +313,38 @@ pub(crate) struct SparseSolver {
 
 #[derive(Default)]
 struct State {
-    analysis: Option<Analysis>,
-    factors: Option<Solved>,
+    analysis: Option<Arc<Analysis>>,
+    factors: Option<Arc<Solved>>,
 }
 
 enum Solved {
     F32(Factors<f32>),
     F64(Factors<f64>),
+}
+
+impl Solved {
+    /// Factorizes a matrix with the analyzed pattern; `None` if the factorization does not exist.
+    fn new(method: Method, analysis: &Analysis, data: &Data) -> Option<Solved> {
+        match data {
+            Data::F32(m) => Factors::new(method, analysis, m).map(Solved::F32),
+            Data::F64(m) => Factors::new(method, analysis, m).map(Solved::F64),
+        }
+    }
+}
+
+/// Matrices with fewer entries are factorized at once.
+const FEW_ENTRIES: usize = 2000;
+
+/// Computes something about a matrix, so that a signal ends the call: a factorization itself cannot be interrupted.
+fn interruptible<R: Send + 'static>(
+    py: Python<'_>,
+    entries: usize,
+    work: impl FnOnce() -> R + Send + 'static,
+) -> PyResult<R> {
+    if entries < FEW_ENTRIES {
+        return Ok(py.detach(work));
+    }
+    detached(py, || compute_aside(move || Ok(work())))?.or_raise()
 }
 
 #[pymethods]
@@ -347,54 +379,61 @@ impl SparseSolver {
 
     /// Analyzes the sparsity pattern of a square matrix.
     fn analyze(&self, py: Python<'_>, matrix: &SparseMatrix) -> PyResult<bool> {
-        let data = matrix.copy();
-        py.detach(|| each!(&data, m => self.analyzed(m)))
+        self.analyzed(py, &Arc::new(matrix.copy()))
     }
 
     /// Factorizes a matrix; returns whether that succeeded. Analyzes its pattern if necessary.
     fn factorize(&self, py: Python<'_>, matrix: &SparseMatrix) -> PyResult<bool> {
-        let data = matrix.copy();
-        py.detach(|| {
-            let known = locked(&self.state);
-            let fits = known.analysis.as_ref();
-            let fits = fits.is_some_and(|a| each!(&data, m => a.fits(m)));
-            drop(known);
-            if !fits && !each!(&data, m => self.analyzed(m))? {
-                return Ok(false);
-            }
-            let mut state = locked(&self.state);
-            let State { analysis, factors } = &mut *state;
-            *factors = match (analysis.as_ref(), &data) {
-                (Some(analysis), Data::F32(m)) if analysis.fits(m) => {
-                    Factors::new(self.method, analysis, m).map(Solved::F32)
-                }
-                (Some(analysis), Data::F64(m)) if analysis.fits(m) => {
-                    Factors::new(self.method, analysis, m).map(Solved::F64)
-                }
-                (Some(_) | None, _) => None,
-            };
-            Ok(factors.is_some())
-        })
+        let data = Arc::new(matrix.copy());
+        let known = locked(&self.state).analysis.clone();
+        let fits = known.is_some_and(|a| each!(&*data, m => a.fits(m)));
+        if !fits && !self.analyzed(py, &data)? {
+            return Ok(false);
+        }
+        let (analysis, method) = (locked(&self.state).analysis.clone(), self.method);
+        let Some(analysis) = analysis.filter(|a| each!(&*data, m => a.fits(m))) else {
+            // Another thread has analyzed another matrix.
+            return Ok(false);
+        };
+        let entries = each!(&*data, m => m.values.len());
+        let with = analysis.clone();
+        let factors = interruptible(py, entries, move || Solved::new(method, &with, &data))?;
+        let mut state = locked(&self.state);
+        (state.analysis, state.factors) = (Some(analysis), factors.map(Arc::new));
+        Ok(state.factors.is_some())
     }
 
     /// Solves for the right-hand side `b`.
-    fn solve(&self, b: &Bound<'_, PyAny>, x: &Bound<'_, PyAny>) -> PyResult<()> {
+    fn solve(&self, py: Python<'_>, b: &Bound<'_, PyAny>, x: &Bound<'_, PyAny>) -> PyResult<()> {
         let state = locked(&self.state);
-        match (&state.analysis, &state.factors) {
-            (Some(analysis), Some(Solved::F32(factors))) => {
+        let (Some(analysis), Some(factors)) = (state.analysis.clone(), state.factors.clone())
+        else {
+            return Err(PyValueError::new_err("the matrix is not factorized"));
+        };
+        drop(state);
+        let entries = analysis.entries();
+        match &*factors {
+            Solved::F32(_) => {
                 let mut numbers = read::<f32>(b)?;
-                check_length(analysis, numbers.len())?;
-                factors.solve(analysis, &mut numbers);
-                write(x, &numbers)
+                check_length(&analysis, numbers.len())?;
+                let solve = move || {
+                    if let Solved::F32(factors) = &*factors {
+                        factors.solve(&analysis, &mut numbers);
+                    }
+                    numbers
+                };
+                write(x, &interruptible(py, entries, solve)?)
             }
-            (Some(analysis), Some(Solved::F64(factors))) => {
+            Solved::F64(_) => {
                 let mut numbers = read::<f64>(b)?;
-                check_length(analysis, numbers.len())?;
-                factors.solve(analysis, &mut numbers);
-                write(x, &numbers)
-            }
-            (_, None) | (None, Some(_)) => {
-                Err(PyValueError::new_err("the matrix is not factorized"))
+                check_length(&analysis, numbers.len())?;
+                let solve = move || {
+                    if let Solved::F64(factors) = &*factors {
+                        factors.solve(&analysis, &mut numbers);
+                    }
+                    numbers
+                };
+                write(x, &interruptible(py, entries, solve)?)
             }
         }
     }
@@ -409,16 +448,22 @@ fn check_length(analysis: &Analysis, found: usize) -> PyResult<()> {
 }
 
 impl SparseSolver {
-    fn analyzed<T: Number>(&self, matrix: &Columns<T>) -> PyResult<bool> {
-        if matrix.rows != matrix.columns {
-            let (rows, columns) = (matrix.rows, matrix.columns);
+    fn analyzed(&self, py: Python<'_>, data: &Arc<Data>) -> PyResult<bool> {
+        let (rows, columns) = each!(&**data, m => (m.rows, m.columns));
+        if rows != columns {
             let what = format!("the solver needs a square matrix, not shape ({rows}, {columns})");
             return Err(PyValueError::new_err(what));
         }
-        let analysis = Analysis::new(self.method, self.ordering, matrix);
+        let (method, ordering, data) = (self.method, self.ordering, data.clone());
+        let entries = each!(&*data, m => m.values.len());
+        let analysis = interruptible(
+            py,
+            entries,
+            move || each!(&*data, m => Analysis::new(method, ordering, m)),
+        )?;
         let mut state = locked(&self.state);
         state.factors = None;
-        state.analysis = analysis;
+        state.analysis = analysis.map(Arc::new);
         Ok(state.analysis.is_some())
     }
 }

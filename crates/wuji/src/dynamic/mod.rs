@@ -51,7 +51,7 @@ pub use wuji_runtime::array::{ArrayArg, Owner, unaliased};
 pub use wuji_runtime::before_exit;
 pub use wuji_runtime::memory::Way;
 pub use wuji_runtime::pool::forks;
-pub use wuji_runtime::{compile_aside, with_poll};
+pub use wuji_runtime::{check_interrupt, compile_aside, compute_aside, with_poll};
 
 use crate::lang::decompositions;
 use crate::lang::lower::lower_function;
