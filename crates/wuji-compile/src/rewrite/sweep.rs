@@ -8,10 +8,11 @@ use wuji_ir::ops::{ControlOp, Effect, Op};
 
 /// Removes dead code from a function; returns whether there was any.
 ///
-/// A `for` without effects is dead if its results are. A `loop` or a `call` might not terminate, so they stay.
-pub fn sweep(f: &mut Function) -> bool {
+/// A `for` without effects is dead if its results are. A `loop` or a `call` might not terminate, so they stay. With `check_reads`,
+/// reads that may be reported stay, too.
+pub fn sweep(f: &mut Function, check_reads: bool) -> bool {
     let mut marker = Marker::new(f);
-    marker.mark_roots();
+    marker.mark_roots(check_reads);
     marker.drain();
     let Marker { insts, values, .. } = marker;
     remove(f, &insts, &values)
@@ -65,18 +66,23 @@ impl<'a> Marker<'a> {
         }
     }
 
-    fn mark_roots(&mut self) {
+    fn mark_roots(&mut self, check_reads: bool) {
         let f = self.f;
         for p in f.params() {
             self.mark_value(*p);
         }
         for region in f.walk_regions() {
             for inst in &f.regions[region].insts {
-                let op = &f.insts[*inst].op;
+                let data = &f.insts[*inst];
+                let op = &data.op;
                 let rooted = match op.control() {
                     Some(ControlOp::Loop(_) | ControlOp::ForEach(..)) => true,
                     Some(ControlOp::If | ControlOp::For(..) | ControlOp::Block(_)) => false,
-                    None => op.effect() == Effect::Writes || op.callee().is_some(),
+                    None => {
+                        op.effect() == Effect::Writes
+                            || op.callee().is_some()
+                            || check_reads && op.is_checked_read(&data.args)
+                    }
                 };
                 if rooted {
                     self.mark_inst(*inst);

@@ -17,7 +17,7 @@ pub use scalar::*;
 pub use table::*;
 pub use thread::*;
 
-use crate::entities::{Array, Field, Func, Label, Message, Node, Site, Tree};
+use crate::entities::{Array, Field, Func, Label, Message, Node, Site, Tree, Value};
 use crate::types::{Imm, Scalar, Type};
 use smallvec::SmallVec;
 
@@ -199,6 +199,14 @@ impl Op {
         if let Op::Loop(l) | Op::For(l, _) | Op::Block(l) | Op::ForEach(l, _, _) = self {
             *l = label;
         }
+    }
+
+    /// Whether this is a read that may be out of range, with these operands.
+    pub fn is_checked_read(&self, operands: &[Value]) -> bool {
+        if let Op::Load(access) = self {
+            return access.guard == Guard::Checked && !operands.is_empty();
+        }
+        false
     }
 
     /// The access of `Load`, `Store`, `Atomic` and `CompareExchange`.

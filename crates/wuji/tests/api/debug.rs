@@ -186,6 +186,48 @@ fn reads_are_checked_on_request() {
 }
 
 #[kernel]
+fn unused_reads(x: &Field<i32, 1>, y: &Field<i32, 1>, a: &[i32], at: i32) {
+    for [i] in y {
+        let _field = x[[at]];
+        let _array = a[[at]];
+        y[[i]] = i;
+    }
+}
+
+#[kernel]
+fn repeated_reads(x: &Field<i32, 1>, y: &Field<i32, 1>, at: i32) {
+    let once = x[[at]];
+    let again = x[[at]];
+    y[[0]] = once + again;
+}
+
+#[test]
+fn reads_are_checked_even_if_their_results_are_not_used() {
+    for (tier, interpreted) in [(Tier::Fast, false), (Tier::Best, false), (Tier::Fast, true)] {
+        let mut builder = World::builder().tier(tier).check_reads(true);
+        if interpreted {
+            builder = builder.interpreter();
+        }
+        let world = builder.build().unwrap();
+        let x = world.field::<i32, 1>("x", 4).unwrap();
+        let y = world.field::<i32, 1>("y", 4).unwrap();
+        unused_reads(&x, &y, &[1, 2, 3, 4], 3).unwrap();
+        let error = unused_reads(&x, &y, &[1, 2, 3, 4], 5).unwrap_err();
+        let message = "kernel `unused_reads` read field `x` outside of its bounds";
+        assert!(error.message.contains(message), "{error}");
+        let also = error.to_string();
+        assert!(
+            also.contains("read array `a` outside of its bounds"),
+            "{also}"
+        );
+        assert_eq!(y.to_vec().unwrap(), [0, 1, 2, 3]);
+        // Both lines are reported.
+        let error = repeated_reads(&x, &y, 5).unwrap_err().to_string();
+        assert!(error.contains("\n  = note: also"), "{error}");
+    }
+}
+
+#[kernel]
 fn scale(x: &Field<f32, 1>, y: &Field<f64, 1>, a: f32, b: f64) {
     for [i] in x {
         x[[i]] *= a;

@@ -24,12 +24,13 @@ use wuji_ir::types::{Imm, Scalar, Type};
 /// them in registers.
 const MAX_COMPONENTS: u32 = 64;
 
-pub fn large_values(module: &mut Module, _: &mut Cx) -> Result<()> {
+pub fn large_values(module: &mut Module, cx: &mut Cx) -> Result<()> {
     for f in module.funcs.values_mut() {
         let any =
             f.values.values().any(|v| is_large(v.ty)) || f.locals.values().any(|l| is_large(l.ty));
         if any {
             rewrite(&mut module.env, f);
+            sweep(f, cx.options.check_reads);
         }
     }
     Ok(())
@@ -68,7 +69,6 @@ fn rewrite(env: &mut Env, f: &mut Function) {
     r.region(entry, Vec::new());
     let substitution = std::mem::take(&mut r.substitution);
     substitution.apply(f);
-    sweep(f);
 }
 
 struct Rewriter<'a> {

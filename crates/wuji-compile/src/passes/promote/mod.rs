@@ -20,10 +20,11 @@ use wuji_ir::ops::*;
 use wuji_ir::types::{Scalar, Type};
 use wuji_ir::{Error, Position, Result};
 
-pub fn promote(module: &mut Module, _: &mut Cx) -> Result<()> {
+pub fn promote(module: &mut Module, cx: &mut Cx) -> Result<()> {
     for f in module.funcs.values_mut() {
         if !f.locals.is_empty() {
             promote_function(&mut module.env, f)?;
+            sweep(f, cx.options.check_reads);
         }
     }
     Ok(())
@@ -43,7 +44,6 @@ pub(crate) fn promote_function(module: &mut Env, f: &mut Function) -> Result<()>
     };
     promoter.region(entry, &[]);
     remove_promoted(f);
-    sweep(f);
     Ok(())
 }
 

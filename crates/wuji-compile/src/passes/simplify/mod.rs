@@ -34,7 +34,7 @@ pub fn simplify(module: &mut Module, cx: &mut Cx) -> Result<()> {
             let mut s = Simplifier::new(&module.env, f, cx);
             s.function();
             let again = s.again;
-            sweep(f);
+            sweep(f, cx.options.check_reads);
             if !again {
                 break;
             }
@@ -395,7 +395,10 @@ impl<'a, 'c> Simplifier<'a, 'c> {
         } else {
             return self.keep(inst);
         };
+        // Every place in the program that reads out of range is reported.
+        let reported = self.cx.options.check_reads && data.op.is_checked_read(&data.args);
         if let Some(value) = self.memory.value(&spot)
+            && !reported
             && self.cx.fuel()
         {
             return self.replace(inst, value);
