@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import time
@@ -256,3 +257,54 @@ def test_little_memory_for_the_compiler_is_an_error(tmp_path):
     done = subprocess.run([sys.executable, str(file)], capture_output=True, text=True, timeout=100)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() in ("error[W0503]", "error[W0507]"), done.stdout
+
+
+LIMITED = """
+import resource, sys
+import wuji as ti
+pages = int(open("/proc/self/statm").read().split()[0])
+limit = pages * 4096 + (int(sys.argv[1]) << 20)
+resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+
+def attempt(work):
+    try:
+        print(work())
+    except Exception as e:
+        print(getattr(e, "code", repr(e)))
+
+attempt(lambda: ti.init(arch=ti.cpu, offline_cache=False, verbose=False, log_level=ti.ERROR))
+x, y = ti.field(ti.f64), ti.field(ti.f32)
+
+@ti.kernel
+def large() -> ti.f64:
+    s = ti.cast(0.0, ti.f64)
+    for k in ti.static(range(16)):
+        m = ti.Matrix([[ti.sin(s + i * j + k) for i in range(8)] for j in range(8)], dt=ti.f64)
+        s += (m @ m)[k % 8, 3]
+        x[k, k] = s
+    return s
+
+def fill(f, at):
+    f[at] = 3
+    return f[at]
+
+attempt(lambda: ti.root.pointer(ti.ij, 64).dense(ti.ij, 16).place(x))
+attempt(lambda: fill(x, (1, 1)))
+attempt(lambda: large() != 0)
+# Its addresses are more than the limit, whatever it is.
+attempt(lambda: ti.root.pointer(ti.ijk, 64).pointer(ti.ijk, 16).dense(ti.ijk, 8).place(y))
+attempt(lambda: fill(y, (1, 1, 1)))
+"""
+
+
+@pytest.mark.parametrize("mebibytes", [20, 240, 300, 330, 360, 420, 3000])
+def test_an_address_space_limit_gives_results_or_errors_with_codes(mebibytes, tmp_path):
+    path = tmp_path / "limited.py"
+    path.write_text(LIMITED)
+    done = subprocess.run([sys.executable, str(path), str(mebibytes)], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+    lines = done.stdout.split()
+    assert all(line in ("None", "3.0", "True") or re.fullmatch(r"W\d{4}", line) for line in lines), lines
+    assert lines[-1].startswith("W")
+    if mebibytes >= 3000:
+        assert lines[2:4] == ["3.0", "True"]

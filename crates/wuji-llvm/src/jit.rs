@@ -5,6 +5,7 @@ use crate::codegen::{self, Tuning};
 use crate::link::{Linker, Loaded};
 use crate::optimize::{self, Effort};
 use crate::perf;
+use crate::room::room_for_llvm;
 use crate::target::{Host, Machines, llvm_version};
 use inkwell::context::Context;
 use inkwell::llvm_sys::LLVMDiagnosticSeverity;
@@ -469,7 +470,7 @@ impl Jit {
             }
         };
         check_stopped()?;
-        has_memory(longest(lowered, tasks))?;
+        room_for_llvm(longest(lowered, tasks))?;
         self.with_module(lowered, tasks, symbols, effort, |module, machine, build| {
             check_stopped()?;
             let started = Instant::now();
@@ -612,31 +613,6 @@ extern "C" fn collect(info: LLVMDiagnosticInfoRef, problems: *mut c_void) {
 
 pub(crate) fn refused(e: inkwell::support::LLVMString) -> Error {
     Error::new("W0503", "LLVM could not compile the kernel").note(e.to_string())
-}
-
-/// Address space that LLVM may need: for itself, and for each instruction of a function.
-const LLVM_BYTES: usize = 64 << 20;
-const BYTES_PER_INSTRUCTION: usize = 16 << 10;
-
-/// Whether there is room for LLVM to work. It aborts the process where memory runs out, so the error has to come before that.
-fn has_memory(instructions: usize) -> Result<()> {
-    let bytes = LLVM_BYTES.saturating_add(instructions.saturating_mul(BYTES_PER_INSTRUCTION));
-    // SAFETY: a fresh private mapping that is not touched; it is unmapped at once.
-    let room = unsafe {
-        let (none, flags) = (
-            std::ptr::null_mut(),
-            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-        );
-        let at = libc::mmap(none, bytes, libc::PROT_NONE, flags, -1, 0);
-        at != libc::MAP_FAILED && libc::munmap(at, bytes) == 0
-    };
-    if room {
-        return Ok(());
-    }
-    let mib = bytes >> 20;
-    Err(Error::new("W0503", "LLVM could not compile the kernel")
-        .note(format!("{mib} MiB of address space are not available"))
-        .help("free memory, or raise the limit of the process (`ulimit -v`)"))
 }
 
 /// The number of instructions of the longest function of the tasks.

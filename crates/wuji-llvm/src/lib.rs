@@ -19,10 +19,12 @@ mod library;
 mod link;
 mod optimize;
 mod perf;
+mod room;
 mod stack;
 mod target;
 
 pub use abi::{ArrayView, LaunchContext, ReportFn, TREE_ALIGN, TaskFn};
 pub use jit::{CompiledKernel, Jit, JitOptions, Object, Profile, Text, Timings};
 pub use optimize::Effort;
+pub use room::room_for_passes;
 pub use target::{Host, llvm_version};

@@ -276,6 +276,7 @@ impl Device {
         reset_guards(&mut module)?;
         // Compiled code relies on the invariants that the verifier checks, such as read-only arrays.
         wuji_ir::verify::verify(&module)?;
+        wuji_llvm::room_for_passes(&module)?;
         let mut loaded = self.backend.load(module, options)?;
         if let Some(remarks) = loaded.remarks.take() {
             self.note(remarks);

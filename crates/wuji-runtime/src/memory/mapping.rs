@@ -49,7 +49,14 @@ impl Mapping {
         };
         if base == libc::MAP_FAILED {
             let why = std::io::Error::last_os_error();
-            return Err(too_much().note(format!("the system says: {why}")));
+            let error = too_much().note(format!("the system says: {why}"));
+            return Err(match address_space_limit() {
+                None => error,
+                Some(limit) => error.note(format!(
+                    "`ulimit -v` limits the addresses of this process to {}; a sparse tree reserves those of all its cells",
+                    Bytes(limit)
+                )),
+            });
         }
         #[cfg(target_os = "linux")]
         if (LARGE..=SPARSE).contains(&size) {
@@ -129,6 +136,17 @@ impl Mapping {
     fn mapped(&self) -> usize {
         self.size.max(1).next_multiple_of(ALIGN)
     }
+}
+
+/// The most addresses that the process may have, if they are limited.
+fn address_space_limit() -> Option<u64> {
+    let mut limit = libc::rlimit {
+        rlim_cur: libc::RLIM_INFINITY,
+        rlim_max: libc::RLIM_INFINITY,
+    };
+    // SAFETY: it writes to our own structure.
+    let known = unsafe { libc::getrlimit(libc::RLIMIT_AS, &mut limit) } == 0;
+    (known && limit.rlim_cur != libc::RLIM_INFINITY).then_some(limit.rlim_cur)
 }
 
 impl Drop for Mapping {
