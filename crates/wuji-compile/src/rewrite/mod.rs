@@ -16,5 +16,5 @@ pub use copy::{Map, clone_body, clone_inst, clone_region, copy_body, copy_inst, 
 pub use indices::make_scalar;
 pub use structure::Structure;
 pub use substitute::{Substitution, replace_uses};
-pub use sweep::sweep;
+pub use sweep::{sweep, sweep_with_reads};
 pub use unsigned::count_unsigned;

@@ -8,9 +8,13 @@ use wuji_ir::ops::{ControlOp, Effect, Op};
 
 /// Removes dead code from a function; returns whether there was any.
 ///
-/// A `for` without effects is dead if its results are. A `loop` or a `call` might not terminate, so they stay. With `check_reads`,
-/// reads that may be reported stay, too.
-pub fn sweep(f: &mut Function, check_reads: bool) -> bool {
+/// A `for` without effects is dead if its results are. A `loop` or a `call` might not terminate, so they stay.
+pub fn sweep(f: &mut Function) -> bool {
+    sweep_with_reads(f, false)
+}
+
+/// The same. With `check_reads`, reads that may be reported stay, too.
+pub fn sweep_with_reads(f: &mut Function, check_reads: bool) -> bool {
     let mut marker = Marker::new(f);
     marker.mark_roots(check_reads);
     marker.drain();

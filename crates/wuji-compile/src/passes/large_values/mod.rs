@@ -10,7 +10,7 @@ mod operations;
 mod plan;
 
 use super::Cx;
-use crate::rewrite::{Substitution, sweep};
+use crate::rewrite::{Substitution, sweep_with_reads};
 use plan::{Plan, Scope};
 use rustc_hash::{FxHashMap, FxHashSet};
 use wuji_ir::Result;
@@ -30,7 +30,7 @@ pub fn large_values(module: &mut Module, cx: &mut Cx) -> Result<()> {
             f.values.values().any(|v| is_large(v.ty)) || f.locals.values().any(|l| is_large(l.ty));
         if any {
             rewrite(&mut module.env, f);
-            sweep(f, cx.options.check_reads);
+            sweep_with_reads(f, cx.options.check_reads);
         }
     }
     Ok(())

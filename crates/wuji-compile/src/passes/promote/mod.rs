@@ -8,7 +8,7 @@
 mod arrays;
 
 use super::Cx;
-use crate::rewrite::{Structure, Substitution, sweep};
+use crate::rewrite::{Structure, Substitution, sweep_with_reads};
 use cranelift_entity::packed_option::PackedOption;
 use cranelift_entity::{EntityRef, PrimaryMap, SecondaryMap};
 use rustc_hash::FxHashSet;
@@ -24,7 +24,7 @@ pub fn promote(module: &mut Module, cx: &mut Cx) -> Result<()> {
     for f in module.funcs.values_mut() {
         if !f.locals.is_empty() {
             promote_function(&mut module.env, f)?;
-            sweep(f, cx.options.check_reads);
+            sweep_with_reads(f, cx.options.check_reads);
         }
     }
     Ok(())

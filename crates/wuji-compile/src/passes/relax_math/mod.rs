@@ -31,7 +31,7 @@ pub fn relax_math(m: &mut Module, cx: &mut Cx) -> Result<()> {
             reciprocals::share(f, cx);
         }
         if cx.options.fma && fuse::fuse(f, &accumulations(f), cx) {
-            sweep(f, cx.options.check_reads);
+            sweep(f);
         }
     }
     Ok(())

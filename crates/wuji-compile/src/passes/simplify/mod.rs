@@ -12,7 +12,7 @@ mod power;
 
 use super::Cx;
 use crate::options::{Bounds, Math};
-use crate::rewrite::{Substitution, sweep};
+use crate::rewrite::{Substitution, sweep_with_reads};
 use cranelift_entity::{EntitySet, SecondaryMap};
 use fold::{Fold, Folder};
 use memory::{Memory, Spot, Writes};
@@ -34,7 +34,7 @@ pub fn simplify(module: &mut Module, cx: &mut Cx) -> Result<()> {
             let mut s = Simplifier::new(&module.env, f, cx);
             s.function();
             let again = s.again;
-            sweep(f, cx.options.check_reads);
+            sweep_with_reads(f, cx.options.check_reads);
             if !again {
                 break;
             }
