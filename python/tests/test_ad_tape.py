@@ -83,6 +83,22 @@ def test_a_tape_keeps_the_arguments_of_launches() -> None:
     assert x.grad[None] == 11.0
 
 
+def test_a_tape_records_template_arguments_of_any_kind() -> None:
+    x, y, loss = (ti.field(ti.f64, shape, needs_grad=True) for shape in (3, 3, ()))
+
+    @ti.kernel
+    def run(data: ti.template(), weights: ti.template(), s: ti.types.struct(a=ti.f64)) -> None:  # type: ignore[valid-type]
+        for i in x:
+            for k in ti.static(range(2)):
+                loss[None] += weights[k] * data[k][i] * s.a
+
+    s = ti.types.struct(a=ti.f64)(2.0)
+    with ti.ad.Tape(loss):
+        run([x, y], (3.0, 4.0), s)
+        s.a = 100.0
+    assert x.grad[0] == 6.0 and y.grad[2] == 8.0
+
+
 def test_a_tape_records_nothing_after_an_exception() -> None:
     p = Program()
     with pytest.raises(KeyError), ti.ad.Tape(p.loss):

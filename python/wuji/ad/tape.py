@@ -17,7 +17,6 @@ from ..lang.arguments import gradient_of
 from ..lang.field import Field
 from ..lang.kernel import Kernel
 from ..lang.ndarray import Ndarray
-from ..lang.struct import Struct
 from .gradients import clear_all_gradients
 from .versions import Use, Versions, uses_of
 
@@ -91,7 +90,10 @@ class Tape:
     def launch(self, kernel: Kernel, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
         """Launch a kernel, and record it."""
         full = kernel._bind(args, named)
-        kept = tuple(copy.deepcopy(v) if isinstance(v, (Struct, list)) or type(v).__name__ in ("Vector", "Matrix") else v for v in full)
+        kept = tuple(
+            copy.deepcopy(value) if p.kind == "value" and not isinstance(value, (int, float)) else value
+            for p, value in zip(kernel.parameters, full, strict=True)
+        )
         tapes, uses = self._all(), _uses(kernel, full)
         for tape in tapes:
             tape.versions.launch(len(tape.steps), kernel.function.__name__, uses)

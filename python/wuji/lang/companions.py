@@ -68,4 +68,5 @@ class Companions:
             if all(getattr(leaf, kind) is not None and getattr(leaf, kind).native is not None for leaf in self._leaves()):
                 clear(self._companion(kind))
 
-        recording.write(self, clear_companion, redo)
+        if not self._leaves()[0].kind:
+            recording.write(self, clear_companion, redo)

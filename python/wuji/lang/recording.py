@@ -36,7 +36,8 @@ active: list[Recorder] = []
 def current() -> Recorder | None:
     """Return the innermost recorder of this thread."""
     thread = threading.get_ident()
-    return next((recorder for recorder in reversed(active) if recorder.thread == thread), None)
+    # A copy: other threads may change the list.
+    return next((recorder for recorder in reversed(tuple(active)) if recorder.thread == thread), None)
 
 
 def launch(kernel: Kernel, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
@@ -63,7 +64,7 @@ def copied(to: Any, source: Any) -> None:
 def paused() -> Iterator[None]:
     """Record nothing of this thread in the block."""
     thread = threading.get_ident()
-    own = [recorder for recorder in active if recorder.thread == thread]
+    own = [recorder for recorder in tuple(active) if recorder.thread == thread]
     for recorder in own:
         active.remove(recorder)
     try:
