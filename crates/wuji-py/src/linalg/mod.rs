@@ -281,8 +281,8 @@ impl SparseMatrix {
         &self,
         py: Python<'_>,
         other: &SparseMatrix,
-        narrow: impl Fn(&Columns<f32>, &Columns<f32>) -> wuji::Result<Columns<f32>> + Send,
-        wide: impl Fn(&Columns<f64>, &Columns<f64>) -> wuji::Result<Columns<f64>> + Send,
+        narrow: impl Fn(&Columns<f32>, &Columns<f32>) -> wuji::Result<Columns<f32>> + Send + Sync,
+        wide: impl Fn(&Columns<f64>, &Columns<f64>) -> wuji::Result<Columns<f64>> + Send + Sync,
         fits: impl Fn((usize, usize), (usize, usize)) -> bool,
     ) -> PyResult<SparseMatrix> {
         // Copied, so that both operands may be the same matrix.

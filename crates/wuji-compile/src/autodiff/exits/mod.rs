@@ -37,7 +37,7 @@ pub(super) fn remove_exits(env: &mut Env, f: &mut Function) {
     let data = &mut exits.b.func.regions[entry];
     data.term = Term::Return(values);
     data.term_span = source.span;
-    sweep(f, false);
+    sweep(f);
 }
 
 /// More instructions of a region that may leave it are not nested into each other, but split into two halves.
