@@ -27,9 +27,6 @@ mod state;
 mod store;
 mod threads;
 
-#[cfg(test)]
-mod tests;
-
 pub use array::{ArrayView, Buffer};
 pub use error::STOPPED;
 pub use order::Order;

@@ -1,5 +1,7 @@
 //! Integration tests of the IR, in one binary to save link time.
 
+mod interp;
 mod operations;
 mod text;
+mod transfer;
 mod verify;

@@ -1,8 +1,8 @@
 //! Regions, loops, calls and limits.
 
 use super::*;
-use crate::interp::error;
-use crate::types::{BOOL, I32};
+use wuji_ir::interp::error;
+use wuji_ir::types::{BOOL, I32};
 
 fn for_loop(scalar: Scalar, lo: i128, hi: i128, step: i128) -> Vec<i128> {
     // Prints every index, and counts them in a carried value.

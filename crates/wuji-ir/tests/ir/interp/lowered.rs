@@ -1,8 +1,8 @@
 //! Lowered memory: byte offsets, and checks of their ranges.
 
 use super::*;
-use crate::interp::{ArrayView, error};
-use crate::types::{F32, I64};
+use wuji_ir::interp::{ArrayView, error};
+use wuji_ir::types::{F32, I64};
 
 /// `dense [i: 2] { place a: f32, b: f64x2; dense [i: 3] { place c: i16 } }`, in bytes:
 /// a cell has `a` at 0, `b` at 8, `c` at 24, 26 and 28, and 32 bytes in all.
@@ -146,7 +146,7 @@ fn each_form_has_its_memory() {
 fn sites_and_temps() {
     let mut m = Module::default();
     let bound = m.temps.push(TempData {
-        ty: crate::types::I32,
+        ty: wuji_ir::types::I32,
     });
     let out = m.temps.push(TempData { ty: F32 });
     let why = message(&mut m, "no", &[F32]);
@@ -236,7 +236,7 @@ fn sites_and_temps() {
 }
 
 /// A pointer node with two cells of 8 bytes, and the words of its header that matter here.
-fn pointers(body: &str) -> (Module, crate::layout::TreeMemory) {
+fn pointers(body: &str) -> (Module, wuji_ir::layout::TreeMemory) {
     let text = format!(
         r#"
         tree T0 {{ pointer S1 [i: 2] {{ place f0, f1 }} }}
@@ -248,9 +248,9 @@ fn pointers(body: &str) -> (Module, crate::layout::TreeMemory) {
         {body}
         "#
     );
-    let m = crate::text::parse(&text, "test.wir").expect("a module");
+    let m = wuji_ir::text::parse(&text, "test.wir").expect("a module");
     let tree = Tree::from_u32(0);
-    let memory = crate::layout::TreeMemory::of(&m.trees[tree], &m.fields, &m.structs);
+    let memory = wuji_ir::layout::TreeMemory::of(&m.trees[tree], &m.fields, &m.structs);
     (m, memory.expect("a layout"))
 }
 
@@ -286,7 +286,7 @@ fn lists_are_generated_when_cells_have_changed() {
     machine
         .bind_values(runs, &[2], &[offset(0), offset(0)])
         .expect("binds");
-    use crate::layout::header::{CHANGED, LISTED, RETURNED};
+    use wuji_ir::layout::header::{CHANGED, LISTED, RETURNED};
     // A fresh tree has no lists; then nothing changes; then something does.
     for (word, value, expected) in [
         (RETURNED, 0, [1, 0]),
@@ -380,7 +380,7 @@ fn copies_are_filled_and_merged() {
         task \"fill\" chunks (0..1) unit 4 fn0 ordinal 1 fills T0
         task \"work\" chunks (0..7) unit 1 fn1 ordinal 1 private (add f0) updates 1
         task \"merge\" chunks (0..4) unit 1 fn2 ordinal 1 merges T0";
-    let m = crate::text::parse(text, "copies.wir").expect("a module");
+    let m = wuji_ir::text::parse(text, "copies.wir").expect("a module");
     let field = Field::from_u32(0);
     for order in [Order::Serial, Order::Shuffled(1), Order::Shuffled(2)] {
         let config = Config {

@@ -1,7 +1,7 @@
 //! Vectors, matrices and structs.
 
 use super::*;
-use crate::types::StructType;
+use wuji_ir::types::StructType;
 
 /// The scalars of the result of a body without parameters.
 fn compute(out: Type, body: impl FnOnce(&mut Builder<'_>) -> Value) -> Vec<Imm> {

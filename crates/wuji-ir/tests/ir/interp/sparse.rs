@@ -1,7 +1,7 @@
 //! Sparse trees: active cells, and their effect on accesses and loops.
 
 use super::*;
-use crate::interp::{TreeState, error};
+use wuji_ir::interp::{TreeState, error};
 
 /// A module from its layout and the body of its kernel, with parameters `v0`, `v1`, ... of type `i64`.
 fn module(layout: &str, params: usize, results: &str, body: &str) -> Module {
@@ -14,8 +14,8 @@ fn module(layout: &str, params: usize, results: &str, body: &str) -> Module {
         "\nkernel fn0 \"k\"({}) {results} {{\n{body}\n}}\n",
         list.join(", ")
     );
-    let m = crate::text::parse(&text, "test.wir").unwrap_or_else(|e| panic!("{e}\n{text}"));
-    crate::verify::verify(&m).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    let m = wuji_ir::text::parse(&text, "test.wir").unwrap_or_else(|e| panic!("{e}\n{text}"));
+    wuji_ir::verify::verify(&m).unwrap_or_else(|e| panic!("{e}\n{text}"));
     m
 }
 
@@ -28,8 +28,13 @@ fn longs(values: &[i64]) -> Vec<Imm> {
     values.iter().map(long).collect()
 }
 
-const F0: Field = Field(0);
-const F1: Field = Field(1);
+fn f0() -> Field {
+    Field::from_u32(0)
+}
+
+fn f1() -> Field {
+    Field::from_u32(1)
+}
 
 /// One of each kind with 4 cells along `i`, and the text after its extents.
 const KINDS: [(&str, &str); 4] = [
@@ -69,12 +74,12 @@ fn reads_change_nothing_and_writes_activate() {
         let mut machine = machine(&m);
         let outcome = machine.run(&longs(&[2, -1])).unwrap();
         assert_eq!(outcome.result, Some(i32s(&[1])), "{kind}");
-        assert_eq!(machine.active(F0), Ok(vec![vec![-1]]));
+        assert_eq!(machine.active(f0()), Ok(vec![vec![-1]]));
         // The other field is in the same cell, and zero.
-        assert_eq!(machine.active(F1), Ok(vec![vec![0]]));
-        assert_eq!(machine.get(F1, &[0]), Ok(f32s(&[0.0, 0.0])));
-        assert_eq!(machine.get(F0, &[-1]), Ok(i32s(&[7])));
-        assert_eq!(machine.get(F0, &[2]), Ok(i32s(&[0])));
+        assert_eq!(machine.active(f1()), Ok(vec![vec![0]]));
+        assert_eq!(machine.get(f1(), &[0]), Ok(f32s(&[0.0, 0.0])));
+        assert_eq!(machine.get(f0(), &[-1]), Ok(i32s(&[7])));
+        assert_eq!(machine.get(f0(), &[2]), Ok(i32s(&[0])));
         // Out of range nothing becomes active.
         let outcome = machine.run(&longs(&[3, 1])).unwrap();
         assert_eq!(outcome.result, Some(i32s(&[1])));
@@ -83,13 +88,13 @@ fn reads_change_nothing_and_writes_activate() {
             "dynamic" => vec![vec![-1], vec![0], vec![1]],
             _ => vec![vec![-1], vec![1]],
         };
-        assert_eq!(machine.active(F0), Ok(all), "{kind}");
+        assert_eq!(machine.active(f0()), Ok(all), "{kind}");
         let outcome = machine.run(&longs(&[3, 3])).unwrap();
         assert_eq!(outcome.result, Some(i32s(&[0])));
         assert_eq!(outcome.reports.len(), 1);
         assert_eq!(
             outcome.reports[0].kind,
-            SiteKind::OutOfRange(Place::Field(F0))
+            SiteKind::OutOfRange(Place::Field(f0()))
         );
     }
 }
@@ -105,18 +110,18 @@ fn reactivated_cells_are_zero() {
              return",
         );
         let mut machine = machine(&m);
-        machine.set(F0, &[1], &i32s(&[5])).unwrap();
-        machine.set(F1, &[2], &f32s(&[1.0, 2.0])).unwrap();
+        machine.set(f0(), &[1], &i32s(&[5])).unwrap();
+        machine.set(f1(), &[2], &f32s(&[1.0, 2.0])).unwrap();
         // Out of range, nothing happens.
         assert!(machine.run(&longs(&[99])).unwrap().reports.is_empty());
-        assert_eq!(machine.get(F0, &[1]), Ok(i32s(&[5])));
+        assert_eq!(machine.get(f0(), &[1]), Ok(i32s(&[5])));
         machine.run(&longs(&[1])).unwrap();
-        assert_eq!(machine.is_active(F0, &[1]), Ok(false), "{kind}");
-        assert_eq!(machine.active(F1), Ok(Vec::<Vec<i64>>::new()));
-        assert_eq!(machine.get(F0, &[1]), Ok(i32s(&[0])));
-        assert_eq!(machine.get(F1, &[2]), Ok(f32s(&[0.0, 0.0])));
-        machine.set(F0, &[1], &i32s(&[3])).unwrap();
-        assert_eq!(machine.get(F1, &[2]), Ok(f32s(&[0.0, 0.0])), "{kind}");
+        assert_eq!(machine.is_active(f0(), &[1]), Ok(false), "{kind}");
+        assert_eq!(machine.active(f1()), Ok(Vec::<Vec<i64>>::new()));
+        assert_eq!(machine.get(f0(), &[1]), Ok(i32s(&[0])));
+        assert_eq!(machine.get(f1(), &[2]), Ok(f32s(&[0.0, 0.0])));
+        machine.set(f0(), &[1], &i32s(&[3])).unwrap();
+        assert_eq!(machine.get(f1(), &[2]), Ok(f32s(&[0.0, 0.0])), "{kind}");
     }
 }
 
@@ -139,12 +144,12 @@ fn accesses_that_do_not_activate() {
         (outcome.result, outcome.reports),
         (Some(i32s(&[0])), vec![])
     );
-    assert_eq!(machine.active(F0).unwrap().len(), 0);
-    machine.set(F0, &[1], &i32s(&[1])).unwrap();
+    assert_eq!(machine.active(f0()).unwrap().len(), 0);
+    machine.set(f0(), &[1], &i32s(&[1])).unwrap();
     // 7, then 14.
     let outcome = machine.run(&longs(&[1])).unwrap();
     assert_eq!(outcome.result, Some(i32s(&[21])));
-    assert_eq!(machine.get(F0, &[1]), Ok(i32s(&[14])));
+    assert_eq!(machine.get(f0(), &[1]), Ok(i32s(&[14])));
     // Out-of-range accesses are reported.
     assert_eq!(machine.run(&longs(&[-2])).unwrap().reports.len(), 3);
 }
@@ -160,7 +165,7 @@ fn known_active_is_checked() {
         let mut machine = machine(&m);
         let stop = machine.run(&longs(&[1])).unwrap_err();
         assert_eq!(stop.code, error::NOT_INSIDE);
-        machine.set(F0, &[1], &i32s(&[1])).unwrap();
+        machine.set(f0(), &[1], &i32s(&[1])).unwrap();
         machine.run(&longs(&[1])).unwrap();
     }
 }
@@ -196,13 +201,13 @@ fn nested_nodes_with_negative_coordinates() {
     let mut machine = machine(&m);
     // Cell (-1, -1) of S1, then (-1, -3) in cells of S2, which is two elements.
     machine.run(&longs(&[-1, -3])).unwrap();
-    assert_eq!(machine.active(F1), Ok(vec![vec![-1, -1]]));
-    assert_eq!(machine.active(F0), Ok(vec![vec![-2, -3], vec![-1, -3]]));
-    assert_eq!(machine.get(F0, &[-1, -3]), Ok(i32s(&[5])));
-    assert_eq!(machine.get(F0, &[-2, -3]), Ok(i32s(&[0])));
+    assert_eq!(machine.active(f1()), Ok(vec![vec![-1, -1]]));
+    assert_eq!(machine.active(f0()), Ok(vec![vec![-2, -3], vec![-1, -3]]));
+    assert_eq!(machine.get(f0(), &[-1, -3]), Ok(i32s(&[5])));
+    assert_eq!(machine.get(f0(), &[-2, -3]), Ok(i32s(&[0])));
     machine.run(&longs(&[4194303, 2097151])).unwrap();
-    assert_eq!(machine.active(F1).unwrap().len(), 2);
-    assert_eq!(machine.is_active(F1, &[524287, 524287]), Ok(true));
+    assert_eq!(machine.active(f1()).unwrap().len(), 2);
+    assert_eq!(machine.is_active(f1(), &[524287, 524287]), Ok(true));
     assert_eq!(machine.run(&longs(&[4194304, 0])).unwrap().reports.len(), 1);
 }
 
@@ -216,25 +221,25 @@ fn deactivation_takes_everything_below() {
          return",
     );
     let mut machine = machine(&m);
-    let f2 = Field(2);
+    let f2 = Field::from_u32(2);
     for i in [-1, 0] {
-        machine.set(F0, &[8 * i, 0], &i32s(&[1])).unwrap();
-        machine.set(F0, &[8 * i + 7, 3], &i32s(&[2])).unwrap();
+        machine.set(f0(), &[8 * i, 0], &i32s(&[1])).unwrap();
+        machine.set(f0(), &[8 * i + 7, 3], &i32s(&[2])).unwrap();
         machine.set(f2, &[2, 0, i], &i32s(&[3])).unwrap();
         machine.set(f2, &[0, 1, i], &i32s(&[4])).unwrap();
     }
     assert_eq!(machine.active(f2).unwrap().len(), 8);
     machine.run(&longs(&[-1, 0])).unwrap();
-    assert_eq!(machine.active(F1), Ok(vec![vec![0, 0]]));
+    assert_eq!(machine.active(f1()), Ok(vec![vec![0, 0]]));
     let left = vec![vec![0, 0], vec![1, 0], vec![6, 3], vec![7, 3]];
-    assert_eq!(machine.active(F0), Ok(left));
+    assert_eq!(machine.active(f0()), Ok(left));
     let left = vec![vec![0, 0, 0], vec![0, 1, 0], vec![1, 0, 0], vec![2, 0, 0]];
     assert_eq!(machine.active(f2), Ok(left));
     assert_eq!(machine.get(f2, &[2, 0, -1]), Ok(i32s(&[0])));
     assert_eq!(machine.get(f2, &[2, 0, 0]), Ok(i32s(&[3])));
     // It is reactivated without its former children.
-    machine.set(F1, &[-1, 0], &i32s(&[1])).unwrap();
-    assert_eq!(machine.active(F0).unwrap().len(), 4);
+    machine.set(f1(), &[-1, 0], &i32s(&[1])).unwrap();
+    assert_eq!(machine.active(f0()).unwrap().len(), 4);
 }
 
 #[test]
@@ -249,7 +254,7 @@ fn lists_grow_up_to_their_capacity() {
          return v4",
     );
     let mut machine = machine(&m);
-    let f2 = Field(2);
+    let f2 = Field::from_u32(2);
     for (new, length) in [(0, 1), (1, 2), (2, 3), (-1, 3)] {
         let outcome = machine.run(&longs(&[-1, -2])).unwrap();
         assert_eq!(outcome.result, Some(i32s(&[new, length])));
@@ -262,8 +267,8 @@ fn lists_grow_up_to_their_capacity() {
             _ => assert!(reports.is_empty()),
         }
     }
-    assert_eq!(machine.is_active(F1, &[-1, -1]), Ok(true));
-    assert_eq!(machine.active(F0).unwrap().len(), 0);
+    assert_eq!(machine.is_active(f1(), &[-1, -1]), Ok(true));
+    assert_eq!(machine.active(f0()).unwrap().len(), 0);
     let outcome = machine.run(&longs(&[524288, -2])).unwrap();
     assert_eq!(outcome.result, Some(i32s(&[-1, 0])));
     assert_eq!(outcome.reports[0].values, longs(&[-2, 524288]));
@@ -281,13 +286,13 @@ fn writes_beyond_the_end_of_a_list_make_it_longer() {
          return v1",
     );
     let mut machine = machine(&m);
-    machine.set(F0, &[0], &i32s(&[9])).unwrap();
+    machine.set(f0(), &[0], &i32s(&[9])).unwrap();
     let outcome = machine.run(&longs(&[4])).unwrap();
     assert_eq!(outcome.result, Some(i32s(&[5])));
     let outcome = machine.run(&longs(&[1])).unwrap();
     assert_eq!(outcome.result, Some(i32s(&[6])));
-    assert_eq!(machine.field(F0), Ok(i32s(&[9, 0, 0, 0, 0, 0, 0, 0])));
-    assert_eq!(machine.active(F0).unwrap().len(), 7);
+    assert_eq!(machine.field(f0()), Ok(i32s(&[9, 0, 0, 0, 0, 0, 0, 0])));
+    assert_eq!(machine.active(f0()).unwrap().len(), 7);
     let outcome = machine.run(&longs(&[8])).unwrap();
     assert_eq!(outcome.result, Some(i32s(&[7])));
     assert_eq!(outcome.reports.len(), 1);
@@ -312,14 +317,19 @@ fn loops_visit_what_was_active_when_they_began() {
     for config in orders() {
         let mut machine = Machine::new(&m, config).unwrap();
         for i in [-8, 3, 4] {
-            machine.set(F0, &[i], &i32s(&[10])).unwrap();
+            machine.set(f0(), &[i], &i32s(&[10])).unwrap();
         }
         machine.run(&[]).unwrap();
-        let active: Vec<i64> = machine.active(F0).unwrap().into_iter().flatten().collect();
+        let active: Vec<i64> = machine
+            .active(f0())
+            .unwrap()
+            .into_iter()
+            .flatten()
+            .collect();
         assert_eq!(active, [-8, -7, 3, 4, 5]);
         let values: Vec<Vec<Imm>> = active
             .iter()
-            .map(|i| machine.get(F0, &[*i]).unwrap())
+            .map(|i| machine.get(f0(), &[*i]).unwrap())
             .collect();
         assert_eq!(values.concat(), i32s(&[10, 1, 10, 11, 1]));
     }
@@ -342,11 +352,11 @@ fn loops_may_remove_what_they_visit() {
             let mut machine = Machine::new(&m, config).unwrap();
             machine.watch_races = true;
             for i in [-1, 0, 2] {
-                machine.set(F0, &[i], &i32s(&[1])).unwrap();
+                machine.set(f0(), &[i], &i32s(&[1])).unwrap();
             }
             machine.run(&[]).unwrap();
-            assert_eq!(machine.active(F0).unwrap().len(), 0, "{kind}");
-            assert_eq!(machine.field(F0), Ok(i32s(&[0, 0, 0, 0])));
+            assert_eq!(machine.active(f0()).unwrap().len(), 0, "{kind}");
+            assert_eq!(machine.field(f0()), Ok(i32s(&[0, 0, 0, 0])));
         }
     }
 }
@@ -370,7 +380,7 @@ fn iterations_have_row_major_numbers() {
     for config in orders() {
         let mut machine = Machine::new(&m, config).unwrap();
         for at in [[1, 5], [-2, 0], [0, 2]] {
-            machine.set(F0, &at, &i32s(&[1])).unwrap();
+            machine.set(f0(), &at, &i32s(&[1])).unwrap();
         }
         let printed = machine.run(&[]).unwrap().printed;
         let lines: Vec<(u64, &str)> = printed
@@ -393,8 +403,8 @@ fn iterations_have_row_major_numbers() {
          return",
     );
     let mut machine = machine(&m);
-    machine.set(F0, &[-1, 1, 5], &i32s(&[1])).unwrap();
-    machine.set(F0, &[2, 0, 5], &i32s(&[1])).unwrap();
+    machine.set(f0(), &[-1, 1, 5], &i32s(&[1])).unwrap();
+    machine.set(f0(), &[2, 0, 5], &i32s(&[1])).unwrap();
     let printed = machine.run(&[]).unwrap().printed;
     let numbers: Vec<u64> = printed.iter().map(|p| p.iteration).collect();
     assert_eq!(numbers, [5, (1 << 32) + 5]);
@@ -434,15 +444,15 @@ fn loops_over_dense_cells_below_and_over_inner_nodes() {
     );
     for config in orders() {
         let mut machine = Machine::new(&m, config).unwrap();
-        machine.set(F0, &[7, 0, 1], &i32s(&[4])).unwrap();
+        machine.set(f0(), &[7, 0, 1], &i32s(&[4])).unwrap();
         machine.run(&[]).unwrap();
-        assert_eq!(machine.get(Field(2), &[]), Ok(i32s(&[16])));
-        assert_eq!(machine.get(Field(3), &[]), Ok(i32s(&[2])));
-        assert_eq!(machine.get(F0, &[7, 0, 1]), Ok(i32s(&[5])));
-        assert_eq!(machine.get(F0, &[2, 2, 0]), Ok(i32s(&[1])));
-        assert_eq!(machine.active(F1), Ok(vec![vec![1, 1], vec![3, 0]]));
-        assert_eq!(machine.is_active(F0, &[2, 3, 1]), Ok(true));
-        assert_eq!(machine.is_active(F0, &[2, 1, 1]), Ok(false));
+        assert_eq!(machine.get(Field::from_u32(2), &[]), Ok(i32s(&[16])));
+        assert_eq!(machine.get(Field::from_u32(3), &[]), Ok(i32s(&[2])));
+        assert_eq!(machine.get(f0(), &[7, 0, 1]), Ok(i32s(&[5])));
+        assert_eq!(machine.get(f0(), &[2, 2, 0]), Ok(i32s(&[1])));
+        assert_eq!(machine.active(f1()), Ok(vec![vec![1, 1], vec![3, 0]]));
+        assert_eq!(machine.is_active(f0(), &[2, 3, 1]), Ok(true));
+        assert_eq!(machine.is_active(f0(), &[2, 1, 1]), Ok(false));
     }
 }
 
@@ -459,14 +469,14 @@ fn lists_in_lists() {
          return",
     );
     let mut machine = machine(&m);
-    machine.set(F0, &[2, 1, 1], &i32s(&[4])).unwrap();
-    assert_eq!(machine.active(F1).unwrap().len(), 3);
-    assert_eq!(machine.active(F0), Ok(vec![vec![2, 1, 1]]));
-    assert_eq!(machine.is_active(F0, &[2, 0, 1]), Ok(false));
+    machine.set(f0(), &[2, 1, 1], &i32s(&[4])).unwrap();
+    assert_eq!(machine.active(f1()).unwrap().len(), 3);
+    assert_eq!(machine.active(f0()), Ok(vec![vec![2, 1, 1]]));
+    assert_eq!(machine.is_active(f0(), &[2, 0, 1]), Ok(false));
     // The whole list is deactivated, for any index.
     machine.run(&longs(&[3])).unwrap();
-    assert_eq!(machine.active(F1).unwrap().len(), 0);
-    assert_eq!(machine.active(F0).unwrap().len(), 0);
+    assert_eq!(machine.active(f1()).unwrap().len(), 0);
+    assert_eq!(machine.active(f0()).unwrap().len(), 0);
 }
 
 #[test]
@@ -491,14 +501,14 @@ fn trees_move_from_machine_to_machine() {
     );
     let mut one = machine(&writer);
     one.run(&longs(&[2])).unwrap();
-    let state: TreeState = one.take_tree(Tree(0));
-    assert_eq!(one.active(F0).unwrap().len(), 0);
+    let state: TreeState = one.take_tree(Tree::from_u32(0));
+    assert_eq!(one.active(f0()).unwrap().len(), 0);
     let mut two = machine(&reader);
-    two.put_tree(Tree(1), state).unwrap();
+    two.put_tree(Tree::from_u32(1), state).unwrap();
     let outcome = two.run(&longs(&[2])).unwrap();
     assert_eq!(outcome.result, Some(i32s(&[8])));
-    let state = two.take_tree(Tree(1));
-    assert!(two.put_tree(Tree(0), state).is_err());
+    let state = two.take_tree(Tree::from_u32(1));
+    assert!(two.put_tree(Tree::from_u32(0), state).is_err());
 }
 
 #[test]
@@ -527,12 +537,12 @@ fn appends_of_all_iterations_return_different_indices() {
         machine.run(&[]).unwrap();
         let mut seen = i32s(&[1; 50]);
         seen.extend(i32s(&[0; 50]));
-        assert_eq!(machine.field(F1), Ok(seen));
+        assert_eq!(machine.field(f1()), Ok(seen));
         let mut values: Vec<i128> = (0..50)
-            .map(|i| machine.get(F0, &[1, i]).unwrap()[0].as_int().unwrap())
+            .map(|i| machine.get(f0(), &[1, i]).unwrap()[0].as_int().unwrap())
             .collect();
         values.sort_unstable();
         assert!(values.iter().copied().eq(0..50));
-        assert_eq!(machine.active(F0).unwrap().len(), 50);
+        assert_eq!(machine.active(f0()).unwrap().len(), 50);
     }
 }

@@ -1,8 +1,8 @@
 //! Fields, arrays and locals: in range, out of range, and overlapping.
 
 use super::*;
-use crate::interp::{ArrayView, Machine, error};
-use crate::types::{F32, I32, StructType};
+use wuji_ir::interp::{ArrayView, Machine, error};
+use wuji_ir::types::{F32, I32, StructType};
 
 fn access(place: Place, path: &[Step]) -> Access {
     Access {

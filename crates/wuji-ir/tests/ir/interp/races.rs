@@ -1,8 +1,8 @@
 //! Race detection, on textual loops.
 
-use super::super::error::RACE;
 use super::*;
-use crate::text::parse;
+use wuji_ir::interp::error::RACE;
+use wuji_ir::text::parse;
 
 /// Whether a loop over `0..4` with these statements races; `v1` is its index.
 fn races(hints: &str, statements: &str) -> bool {
@@ -22,7 +22,9 @@ fn races(hints: &str, statements: &str) -> bool {
     let mut machine = Machine::new(&m, Config::default()).expect("a machine");
     machine.watch_races = true;
     let values = [Imm::zero(Scalar::I32); 4];
-    machine.bind_values(Array(0), &[4], &values).expect("fits");
+    machine
+        .bind_values(Array::from_u32(0), &[4], &values)
+        .expect("fits");
     match machine.run(&[]) {
         Ok(_) => false,
         Err(e) => {

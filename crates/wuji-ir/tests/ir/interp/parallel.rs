@@ -1,8 +1,8 @@
 //! `foreach`, tasks, their orders, and random numbers.
 
 use super::*;
-use crate::random;
-use crate::types::{I32, I64, U64};
+use wuji_ir::random;
+use wuji_ir::types::{I32, I64, U64};
 
 /// Checks that all orders give the same memory, lines and result; returns those of the serial order.
 fn same_in_all_orders(m: &Module, fields: &[Field]) -> (Outcome, Vec<Vec<Imm>>) {

@@ -9,14 +9,14 @@ mod races;
 mod scalars;
 mod sparse;
 
-use super::{Config, Machine, Order, Outcome};
-use crate::build::Builder;
-use crate::entities::*;
-use crate::layout::{Axis, Child, FieldData, NodeKind, TreeData};
-use crate::module::*;
-use crate::ops::*;
-use crate::types::{Imm, Scalar, Type};
 use smallvec::smallvec;
+use wuji_ir::build::Builder;
+use wuji_ir::entities::*;
+use wuji_ir::interp::{Config, Machine, Order, Outcome};
+use wuji_ir::layout::{Axis, Child, FieldData, NodeKind, TreeData};
+use wuji_ir::module::*;
+use wuji_ir::ops::*;
+use wuji_ir::types::{Imm, Scalar, Type};
 
 /// A module whose kernel has the given body, which returns the kernel's result.
 fn kernel(
@@ -133,7 +133,7 @@ fn foreach_in(
     let label = b.func.fresh_label();
     let op = Op::ForEach(label, domain, LoopHints::default());
     let inst = b.push_typed(op, args, &[]);
-    let types = vec![crate::types::I32; rank];
+    let types = vec![wuji_ir::types::I32; rank];
     let region = b.region(&types, |b, p| {
         body(b, p);
         b.end(Term::Continue(label, Values::new()));

@@ -1,13 +1,13 @@
 //! Every scalar operation on every type, against the host's arithmetic.
 
 use super::*;
-use crate::eval;
 use half::f16;
+use wuji_ir::eval;
 
 /// Runs an operation in the interpreter, and checks that constant folding gives the same.
 fn op(op: Op, args: &[Imm]) -> Imm {
     let types: Vec<Type> = args.iter().map(|a| Type::Scalar(a.ty)).collect();
-    let out = crate::infer::results(
+    let out = wuji_ir::infer::results(
         &Module::default(),
         &Function::new("f", &[], &[]),
         &op,
