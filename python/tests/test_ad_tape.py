@@ -545,3 +545,22 @@ def test_tapes_leave_nothing() -> None:
     gc.collect()
     assert all(reference() is None for reference in gone)
     assert len(run.compiled_kernels) == 0
+
+
+def test_a_kernel_without_a_gradient_raises_at_its_launch() -> None:
+    x, loss = ti.field(ti.f64, 3, needs_grad=True), ti.field(ti.f64, (), needs_grad=True)
+
+    @ti.kernel
+    def multiply() -> None:
+        for i in x:
+            ti.atomic_mul(loss[None], x[i])
+
+    after = []
+    with pytest.raises(RuntimeError, match="W07"), ti.ad.Tape(loss):
+        multiply()
+        after.append(1)
+    assert not after
+    with ti.ad.Tape() as tape:
+        multiply()
+    with pytest.raises(RuntimeError, match="W07"):
+        tape.grad()

@@ -94,7 +94,7 @@ class Tape:
             copy.deepcopy(value) if p.kind == "value" and not isinstance(value, (int, float)) else value
             for p, value in zip(kernel.parameters, full, strict=True)
         )
-        tapes, uses = self._all(), _uses(kernel, full)
+        tapes, uses = self._all(), _uses(kernel, full, early=self.loss is not None)
         for tape in tapes:
             tape.versions.launch(len(tape.steps), kernel.function.__name__, uses)
         result = kernel._call(full, {})
@@ -212,12 +212,16 @@ class Overwriting:
         self._keep([leaf.key for leaf in to._leaves()] if isinstance(to, Field) else [])
 
 
-def _uses(kernel: Kernel, args: tuple[Any, ...]) -> list[Use]:
-    """Return how a launch and its gradient use fields. A kernel without a gradient raises when gradients are computed."""
+def _uses(kernel: Kernel, args: tuple[Any, ...], early: bool) -> list[Use]:
+    """Return how a launch and its gradient use fields. A kernel without a gradient raises now, or when gradients are computed."""
     try:
         code = kernel._code(args, "reverse")
         return uses_of(code, code.take(args))
-    except (WujiError, TypeError, OverflowError, ValueError, KeyError):
+    except WujiError as error:
+        if early and error.code.startswith("W07"):
+            raise
+        return []
+    except (TypeError, OverflowError, ValueError, KeyError):
         # Arguments that do not fit raise in the launch.
         return []
 
