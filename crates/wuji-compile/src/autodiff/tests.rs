@@ -72,7 +72,7 @@ fn check_text(
                 let scalars = m.structs.flatten(f.elem);
                 let mut out = Vec::new();
                 for _ in 0..count {
-                    out.extend(scalars.iter().map(|s| number(s)));
+                    out.extend(scalars.iter().map(&mut number));
                 }
                 out
             })
@@ -330,15 +330,15 @@ kernel fn1 \"kernel\"(v0: i32) {{
 
 #[test]
 fn structs() {
-    check_module(&format!(
-        "struct s0 \"pair\" {{ value: f64, count: i32, more: f64x2 }}
-tree T0 {{ dense S1 [i: 4] {{ place f0, f1 }} place f2 }}
+    check_module(
+        "struct s0 \"pair\" { value: f64, count: i32, more: f64x2 }
+tree T0 { dense S1 [i: 4] { place f0, f1 } place f2 }
 field f0 \"p\": s0 in T0.S1 (i)
 field f1 \"q\": s0 in T0.S1 (i)
 field f2 \"loss\": f64 in T0.S0 ()
 param p0 \"k\": i32
-kernel fn0 \"kernel\"(v0: i32) {{
-  foreach L0 (v1: i32) in f0 {{
+kernel fn0 \"kernel\"(v0: i32) {
+  foreach L0 (v1: i32) in f0 {
     v2: s0 = load f0[v1]
     v3: f64 = extract v2.0
     v4: f64x2 = extract v2.2
@@ -352,10 +352,10 @@ kernel fn0 \"kernel\"(v0: i32) {{
     v11: f64 = mul v10, v6
     v12: f64 = atomic add f2[], v11
     continue L0
-  }}
+  }
   return
-}}"
-    ));
+}",
+    );
 }
 
 #[test]

@@ -414,7 +414,8 @@ mod saves {
     fn every_launch_gets_the_version_that_it_needs() {
         for world in worlds() {
             let (x, y, loss) = (field(&world, "x", 1), field(&world, "y", 1), loss(&world));
-            (x.fill(2.0).unwrap(), y.fill(3.0).unwrap());
+            x.fill(2.0).unwrap();
+            y.fill(3.0).unwrap();
             // y = x y; x = x^2 or more, in turn: the loss is 3 * 2 * 4 * 16.
             world
                 .tape(&loss, || {
