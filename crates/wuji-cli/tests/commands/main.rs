@@ -333,7 +333,8 @@ fn a_closed_pipe_is_not_a_failure() {
 fn a_closed_pipe_ends_a_kernel_that_prints_quietly() {
     let folder = Folder::new();
     let text = "module \"say\"\nmessage m0 \"a line of the kernel\"\nkernel fn0 \"say\"() {\n\
-        v0: i32 = const 0\nv1: i32 = const 100000\nfor L0 (v2: i32) in v0..v1 {\nprint m0 ()\ncontinue L0\n}\nreturn\n}\n";
+        v0: i32 = const 0\nv1: i32 = const 100000\nv3: i32 = const 1\n\
+        for L0 v2: i32 in v0..v1 step v3 {\nprint m0 ()\ncontinue L0\n}\nreturn\n}\n";
     let file = folder.file("say.wir", text);
     for backend in ["cpu", "interpreter"] {
         let mut child = wuji(&["run", file.to_str().unwrap(), "--backend", backend])
