@@ -262,7 +262,7 @@ impl World {
         for tree in self.trees() {
             for link in tree.links.all() {
                 let holder = link.tree.as_ref().unwrap_or(&tree);
-                // Destroyed ones are nobody's gradient any more.
+                // A destroyed one has no values.
                 if these(link.which) && holder.body().is_ok() {
                     let handle = FieldHandle {
                         tree: holder.clone(),
