@@ -393,6 +393,13 @@ fn branches_in_loops_with_writes() {
     );
 }
 
+#[test]
+fn components_that_are_updated_in_place() {
+    check(
+        "foreach L0 (v1: i32) in f4 { v2: f64 = load f4[v1].0 v3: f64 = mul v2, v2 store f4[v1].0, v3 v4: f64 = load f4[v1].1 v5: f64 = sin v4 store f4[v1].1, v5 v6: f64 = load f4[v1].2 v7: f64 = mul v6, v2 v8: f64 = atomic add f3[], v7 continue L0 }",
+    );
+}
+
 /// The versions of `x` that the gradient of a kernel needs, and whether its adjoint is cleared.
 fn versions(body: &str) -> (Vec<UseKind>, usize) {
     let text = format!("{FIELDS}kernel fn0 \"kernel\"(v0: i32) {{\n{body}\nreturn\n}}\n");

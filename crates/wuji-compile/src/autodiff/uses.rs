@@ -8,7 +8,7 @@ use rustc_hash::FxHashSet;
 use std::cmp::Ordering;
 use wuji_ir::entities::{Field, Inst, Value};
 use wuji_ir::module::{Function, Module, ValueDef};
-use wuji_ir::ops::{AccessOp, BinOp, ControlOp, Op, OpClass, Place};
+use wuji_ir::ops::{AccessOp, BinOp, ControlOp, Op, OpClass, Place, Step};
 use wuji_ir::types::Imm;
 use wuji_ir::{Error, Position, Result};
 
@@ -184,6 +184,9 @@ impl<'f> Order<'f> {
     }
 
     fn of(&mut self, write: &Use, load: &Use) -> Relation {
+        if self.in_other_components(write, load) {
+            return Relation::Disjoint;
+        }
         let mut loops = FxHashSet::default();
         let mut earlier = None;
         for (w, l) in address(self.f, write).iter().zip(address(self.f, load)) {
@@ -217,6 +220,19 @@ impl<'f> Order<'f> {
             None if write.order < load.order => Relation::After,
             None => Relation::Before,
         }
+    }
+
+    /// Whether two accesses are of different components, whatever the elements are.
+    fn in_other_components(&self, a: &Use, b: &Use) -> bool {
+        let path = |access: &Use| {
+            let OpClass::Access(_, access) = self.f.insts[access.inst].op.class() else {
+                return Default::default();
+            };
+            access.path.clone()
+        };
+        let (a, b) = (path(a), path(b));
+        let mut steps = a.iter().zip(&b);
+        steps.any(|steps| matches!(steps, (Step::Const(x), Step::Const(y)) if x != y))
     }
 
     fn by_unit(&self, write: &Use, load: &Use) -> Relation {
