@@ -380,6 +380,19 @@ impl Function {
         }
     }
 
+    /// Whether a function of this signature can do its reverse sweep. The adjoints of several parameters can also be the
+    /// members of one struct.
+    pub fn is_reversed_by(&self, signature: &Signature, structs: &Structs) -> bool {
+        let wanted = self.reverse_signature(structs);
+        let members = match signature.results[..] {
+            [Type::Struct(_)] => structs.components(signature.results[0]),
+            _ => Vec::new(),
+        };
+        signature.params == wanted.params
+            && (signature.results == wanted.results
+                || wanted.results.len() > 1 && members == wanted.results)
+    }
+
     /// The only result of an instruction.
     pub fn result(&self, inst: Inst) -> Value {
         self.insts[inst].results[0]

@@ -241,6 +241,12 @@ impl Structs {
         }
     }
 
+    /// The types of all components, one level down.
+    pub fn components(&self, ty: Type) -> Vec<Type> {
+        let types = (0..self.arity(ty)).filter_map(|k| self.component(ty, k));
+        types.collect()
+    }
+
     /// All scalars of a type in order, depth first.
     pub fn flatten(&self, ty: Type) -> Vec<Scalar> {
         let mut out = Vec::new();

@@ -1,12 +1,15 @@
 //! The expansion of kernels and functions.
 
 use crate::scope::{VarKind, Walker, unsupported};
-use crate::span::{at, ends, own, parens};
+use crate::span::{at, ends, helper, own, parens};
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
+use syn::parse::Parser;
+use syn::punctuated::Punctuated;
 use syn::{
-    Error, FnArg, GenericParam, Ident, ItemFn, Pat, ReceiverKind, Result, ReturnType, Signature,
-    TraitItemFn, Type, Visibility, spanned::Spanned,
+    Error, Expr, ExprPath, FnArg, GenericParam, Ident, ItemFn, Meta, MetaNameValue, Pat,
+    ReceiverKind, Result, ReturnType, Signature, Token, TraitItemFn, Type, Visibility,
+    spanned::Spanned,
 };
 
 pub(crate) fn expand(attribute: TokenStream, item: TokenStream, kernel: bool) -> TokenStream {
@@ -19,14 +22,12 @@ pub(crate) fn expand(attribute: TokenStream, item: TokenStream, kernel: bool) ->
             return quote!(#error #item);
         }
     };
-    let precise = !kernel && attribute.to_string() == "precise";
-    let grad = kernel && attribute.to_string() == "grad";
-    let walked = if attribute.is_empty() || precise || grad {
-        expand_function(&f, kernel, precise)
-    } else {
-        unsupported(&attribute, "this attribute takes no such argument")
+    let options = Options::of(attribute, kernel);
+    let beside = match &options {
+        Ok(options) if options.grad => Some(gradient(&f)),
+        Ok(_) | Err(_) => None,
     };
-    let beside = grad.then(|| gradient(&f));
+    let walked = options.and_then(|o| expand_function(&f, kernel, &o));
     let expanded = walked.unwrap_or_else(|e| stub(&f, kernel, e));
     quote!(#beside #expanded)
 }
@@ -69,6 +70,87 @@ fn gradient(f: &ItemFn) -> TokenStream {
             }
         }
     }
+}
+
+/// The arguments of `#[kernel(..)]` and `#[func(..)]`.
+#[derive(Default)]
+struct Options {
+    /// Whether a kernel has its gradient beside it.
+    grad: bool,
+    precise: bool,
+    /// The function for the reverse sweep.
+    reverse: Option<ExprPath>,
+}
+
+impl Options {
+    fn of(attribute: TokenStream, kernel: bool) -> Result<Options> {
+        let mut options = Options::default();
+        let list = Punctuated::<Meta, Token![,]>::parse_terminated.parse2(attribute)?;
+        for argument in list {
+            match argument {
+                Meta::Path(p) if kernel && p.is_ident("grad") => options.grad = true,
+                Meta::Path(p) if !kernel && p.is_ident("precise") => options.precise = true,
+                Meta::NameValue(MetaNameValue {
+                    path,
+                    value: Expr::Path(function),
+                    ..
+                }) if !kernel && path.is_ident("reverse") => options.reverse = Some(function),
+                other => {
+                    let known = if kernel {
+                        "`#[kernel]` takes no such argument; there is `grad`"
+                    } else {
+                        "`#[func]` takes no such argument; there are `precise` and `reverse = function`"
+                    };
+                    return unsupported(&other, known);
+                }
+            }
+        }
+        Ok(options)
+    }
+}
+
+/// Records the function for the reverse sweep: it is called with the parameters, the result and the adjoint of the
+/// result, so rustc checks that it can be.
+fn reverse(sig: &Signature, function: &ExprPath) -> Result<TokenStream> {
+    let (span, _) = ends(function);
+    let result = result_type(&sig.output);
+    let mut types = Vec::new();
+    for input in &sig.inputs {
+        types.push(match input {
+            FnArg::Receiver(_) => quote_spanned!(span=> Self),
+            FnArg::Typed(p) => match &*p.ty {
+                Type::Reference(ty) => {
+                    return unsupported(
+                        ty,
+                        "a `#[func]` with a reverse sweep of its own takes values only, no fields or arrays",
+                    );
+                }
+                ty => quote!(#ty),
+            },
+        });
+    }
+    types.extend([result.clone(), result]);
+    let count = types.len();
+    if count > 12 {
+        return unsupported(
+            &sig.inputs,
+            "a `#[func]` with a reverse sweep of its own takes at most 10 parameters",
+        );
+    }
+    let names: Vec<Ident> = (0..count)
+        .map(|k| own(&format!("__arg{k}"), span))
+        .collect();
+    let (recorder, item) = (own("__recorder", span), own("__callee", span));
+    let (slot, closure_slot) = (own("__item", span), own("__closure", span));
+    let callee = helper("probe", quote_spanned!(span=> &#slot, #function), function);
+    let call = parens(quote!(#(#names),*), span);
+    Ok(quote_spanned! {span=>
+        let (#slot, #closure_slot) = (::wuji::__private::slot(), ::wuji::__private::slot());
+        let #item = #callee;
+        let _ = ::wuji::__private::probe(&#closure_slot, move |#(#names: #types),*| #item #call);
+        let __plain = (&&::wuji::__private::asked::<_, #count>(&#slot)).is_plain();
+        #recorder.reverse(&#slot, &#closure_slot, __plain);
+    })
 }
 
 /// Whether it is a function without a body, in a trait.
@@ -278,8 +360,14 @@ fn walk_params(w: &mut Walker, f: &ItemFn) -> Result<Params> {
     Ok(params)
 }
 
-fn expand_function(f: &ItemFn, kernel: bool, precise: bool) -> Result<TokenStream> {
+fn expand_function(f: &ItemFn, kernel: bool, options: &Options) -> Result<TokenStream> {
     let sig = &f.sig;
+    let precise = options.precise;
+    let reverse = options
+        .reverse
+        .as_ref()
+        .map(|r| reverse(sig, r))
+        .transpose()?;
     if let Some(token) = &sig.constness {
         return unsupported(token, "kernels and `#[func]`s cannot be `const`");
     }
@@ -325,7 +413,7 @@ fn expand_function(f: &ItemFn, kernel: bool, precise: bool) -> Result<TokenStrea
             let _ = &__recorder;
             #[allow(unused_imports)]
             use ::wuji::__private::{NotPlain as _, Plain as _};
-            #(#types)* #(#constants)* #(#callees)*
+            #(#types)* #(#constants)* #(#callees)* #reverse
         }
     };
     let (attrs, vis) = (&f.attrs, &f.vis);

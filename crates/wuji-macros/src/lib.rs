@@ -34,6 +34,10 @@ pub fn kernel(attribute: TokenStream, item: TokenStream) -> TokenStream {
 ///
 /// In a `#[func(precise)]`, `+`, `-`, `*`, `/` and `sqrt` are rounded as written in every math mode: neither fused, nor reordered, nor
 /// approximated. Functions that it calls are precise only if they say so, and products of vectors and matrices are not.
+///
+/// A `#[func(reverse = g)]` has the reverse sweep `g`, which gradients use in place of its derivatives. `g` is a `#[func]` that takes the
+/// parameters, the result and the adjoint of the result. It returns the adjoint of the parameter; of several parameters with floats, a
+/// tuple of their adjoints.
 #[proc_macro_attribute]
 pub fn func(attribute: TokenStream, item: TokenStream) -> TokenStream {
     function::expand(attribute.into(), item.into(), false).into()

@@ -171,7 +171,7 @@ pub(super) fn signatures(m: &Module) -> Result<()> {
             ty(m, *result, || format!("the result of {}", named()))?;
         }
         if let Some(reverse) = f.reverse
-            && m.signatures.get(reverse) != Some(&f.reverse_signature(&m.structs))
+            && !(m.signatures.get(reverse)).is_some_and(|s| f.is_reversed_by(s, &m.structs))
         {
             let why = format!("{reverse} cannot be the reverse of {}", named());
             return Err(Error::new("W0020", why).note(

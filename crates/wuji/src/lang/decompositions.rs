@@ -9,6 +9,7 @@
 //! - Where singular values are equal up to rounding, every rotation serves. It is the identity then, so that matrices near the
 //!   identity have factors near the identity.
 
+use super::decomposition_gradients::{polar_gradient, svd_gradient, symmetric_eigen_gradient};
 use super::math::select;
 use super::record::record_function;
 use super::recording::Recording;
@@ -426,7 +427,7 @@ impl<T: Float, const N: usize> Matrix<T, N, N> {
     /// assert_eq!(values.x, 3.0);
     /// assert!((vectors.col(0).x.abs() - 0.5f32.sqrt()).abs() < 1e-6);
     /// ```
-    #[func(precise)]
+    #[func(precise, reverse = symmetric_eigen_gradient)]
     pub fn symmetric_eigen(self) -> (Vector<T, N>, Matrix<T, N, N>) {
         if N == 2 {
             let (two, axis) = symmetric_eigen_2(self);
@@ -444,7 +445,7 @@ impl<T: Float, const N: usize> Matrix<T, N, N> {
     /// `sigma` is not negative, the largest first.
     ///
     /// `u` and `v` are the identity for a multiple of the identity, and for matrices that differ from it by rounding.
-    #[func(precise)]
+    #[func(precise, reverse = svd_gradient)]
     pub fn svd(self) -> (Matrix<T, N, N>, Vector<T, N>, Matrix<T, N, N>) {
         if N == 2 {
             let (u, two, v) = svd_2(self);
@@ -465,7 +466,7 @@ impl<T: Float, const N: usize> Matrix<T, N, N> {
     }
 
     /// `(r, s)` with `self == r * s`: `r` is orthogonal, `s` is symmetric without negative eigenvalues.
-    #[func(precise)]
+    #[func(precise, reverse = polar_gradient)]
     pub fn polar(self) -> (Matrix<T, N, N>, Matrix<T, N, N>) {
         if N == 2 {
             polar_2(self)
@@ -477,7 +478,7 @@ impl<T: Float, const N: usize> Matrix<T, N, N> {
 }
 
 /// The singular value decomposition with rotations `u` and `v`: the last value has the sign of the determinant.
-#[func(precise)]
+#[func(precise, reverse = svd_gradient)]
 fn svd_by_rotations<T: Float>(
     m: Matrix<T, 3, 3>,
 ) -> (Matrix<T, 3, 3>, Vector<T, 3>, Matrix<T, 3, 3>) {
@@ -485,7 +486,7 @@ fn svd_by_rotations<T: Float>(
 }
 
 /// The polar decomposition with a rotation.
-#[func(precise)]
+#[func(precise, reverse = polar_gradient)]
 fn polar_by_rotation<T: Float>(m: Matrix<T, 3, 3>) -> (Matrix<T, 3, 3>, Matrix<T, 3, 3>) {
     let (u, sigma, v) = svd_n(m);
     polar_of(u, sigma, v)

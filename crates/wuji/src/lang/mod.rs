@@ -86,6 +86,7 @@
 #[doc(hidden)]
 pub mod ast;
 mod builtin;
+mod decomposition_gradients;
 pub(crate) mod decompositions;
 mod library;
 pub mod lower;

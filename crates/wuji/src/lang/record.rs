@@ -249,6 +249,7 @@ pub struct Recorder {
     types: Vec<TypeTag>,
     constants: Vec<Constant>,
     callees: Vec<Callee>,
+    reverse: Option<CallTarget>,
 }
 
 impl Recorder {
@@ -295,6 +296,12 @@ impl Recorder {
         self.enter(&item, Some((name, F::BUILTIN_RECEIVER)));
     }
 
+    /// The function for the reverse sweep, behind a closure.
+    pub fn reverse<F, C: Invocable<S>, S>(&mut self, _: &Slot<F>, _: &Slot<C>, plain: bool) {
+        let item = Item::of::<C, S>(type_name::<F>(), !plain);
+        self.reverse = Some(visit(&item));
+    }
+
     fn enter(&mut self, item: &Item, method: Option<(&str, bool)>) {
         let constructor = item.name.strip_suffix("::{{constructor}}") == Some(item.result_name);
         let target = match method {
@@ -320,6 +327,7 @@ impl Recorder {
             constants: self.constants,
             callees: self.callees,
             result,
+            reverse: self.reverse,
         }
     }
 }

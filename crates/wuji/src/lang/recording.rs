@@ -20,6 +20,8 @@ pub struct Function {
     pub constants: Vec<Constant>,
     pub callees: Vec<Callee>,
     pub result: TypeTag,
+    /// The function that does its reverse sweep.
+    pub reverse: Option<CallTarget>,
 }
 
 /// A type of the language that rustc has inferred.

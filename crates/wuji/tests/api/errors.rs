@@ -304,3 +304,56 @@ fn coordinates_beyond_i32() {
               = help: loop over a range of `i64` instead: `for i in 0..n`"#]],
     );
 }
+
+#[func(reverse = wrong_reverse)]
+fn with_wrong_reverse(x: f32, n: i32) -> f32 {
+    x * n as f32
+}
+
+#[func]
+fn wrong_reverse(x: f32, _n: i32, _result: f32, adjoint: f32) -> (f32, f32) {
+    (x, adjoint)
+}
+
+#[func(reverse = plain_reverse)]
+fn with_plain_reverse(x: f32) -> f32 {
+    x
+}
+
+fn plain_reverse(_x: f32, _result: f32, adjoint: f32) -> f32 {
+    adjoint
+}
+
+#[kernel]
+fn calls_wrong_reverse(x: &Field<f32, 1>) {
+    for [i] in x {
+        x[[i]] = with_wrong_reverse(x[[i]], i);
+    }
+}
+
+#[kernel]
+fn calls_plain_reverse(x: &Field<f32, 1>) {
+    for [i] in x {
+        x[[i]] = with_plain_reverse(x[[i]]);
+    }
+}
+
+#[test]
+fn a_reverse_sweep_that_does_not_fit() {
+    check(
+        calls_wrong_reverse(&field(&world())),
+        expect![[r#"
+            error[W0254]: the reverse sweep of `with_wrong_reverse` does not fit: `wrong_reverse` returns `(f32, f32)`, and not `f32`
+              --> errors.rs:309:4
+              = note: it takes the parameters, the result and the adjoint of the result, and returns the adjoints of the parameters that have floats
+              = help: return the adjoint itself if there is one, and a tuple if there are several"#]],
+    );
+    check(
+        calls_plain_reverse(&field(&world())),
+        expect![[r#"
+            error[W0254]: the reverse sweep of `with_plain_reverse` does not fit: `plain_reverse` is not a `#[func]`
+              --> errors.rs:319:4
+              = note: it takes the parameters, the result and the adjoint of the result, and returns the adjoints of the parameters that have floats
+              = help: return the adjoint itself if there is one, and a tuple if there are several"#]],
+    );
+}

@@ -21,6 +21,7 @@ mod language;
 mod limits;
 #[path = "../../../wuji-runtime/tests/runtime/process.rs"]
 mod process;
+mod reverse;
 mod scatter;
 mod scratchpads;
 mod simt;

@@ -45,15 +45,25 @@ impl Reverse<'_, '_> {
             None => reversed_of(self.shared, self.b.env, callee)?,
         };
         let call = self.b.push(Op::Call(reversed), &args);
-        let mut results = self.b.func.insts[call].results.clone().into_iter();
-        for a in &data.args {
-            if has_floats(&self.b.env.structs, self.f.ty(*a))
-                && let Some(adjoint) = results.next()
-            {
-                self.add(*a, Adjoint::Whole(adjoint));
-            }
+        let structs = &self.b.env.structs;
+        let of = |a: &Value| has_floats(structs, self.f.ty(*a));
+        let inputs: Vec<Value> = data.args.iter().copied().filter(of).collect();
+        let adjoints = self.adjoints_of_call(call, inputs.len());
+        for (a, adjoint) in inputs.into_iter().zip(adjoints) {
+            self.add(a, Adjoint::Whole(adjoint));
         }
         Ok(())
+    }
+
+    /// The results of a call, or the members of the struct that it returns in place of so many.
+    fn adjoints_of_call(&mut self, call: Inst, count: usize) -> Values {
+        let results = self.b.func.insts[call].results.clone();
+        match results[..] {
+            [all] if count > 1 => (0..count as u32)
+                .map(|k| self.b.value(Op::Extract(k), &[all]))
+                .collect(),
+            _ => results.into_iter().collect(),
+        }
     }
 }
 

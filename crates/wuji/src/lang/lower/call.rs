@@ -85,6 +85,10 @@ impl<'r> Body<'_, 'r> {
         let recording = self.cx.recording;
         let source: &'r crate::lang::recording::Function = &recording.functions[k];
         let name = source.ast.name;
+        if source.reverse.is_some() {
+            let why = "it takes or returns an array";
+            return Err(self.cx.bad_reverse(source, why));
+        }
         if self.is_open(k) || self.frame().number == k {
             return Err(self
                 .fail(at, "W0241", format!("`{name}` calls itself"))

@@ -23,7 +23,7 @@ mod tests;
 mod text;
 
 use super::ast::{At, Pat};
-use super::recording::{Bound, Function, Recording, TypeTag};
+use super::recording::{Bound, CallTarget, Function, Recording, TypeTag};
 use binding::{Binding, Data, Shape};
 use body::{Body, Frame};
 pub(super) use simt::is_simt;
@@ -219,6 +219,65 @@ impl<'r> Lowering<'r> {
         for (param, value) in f.ast.params.iter().zip(values) {
             body.bind(param.at, &param.pat, binding::Val::Value(value))?;
         }
-        body.finish(f)
+        let mut function = body.finish(f)?;
+        function.reverse = self.reverse(f, &function)?;
+        Ok(function)
+    }
+
+    /// The function for the reverse sweep of another one, if its source names one.
+    fn reverse(&mut self, f: &Function, function: &module::Function) -> Result<Option<Func>> {
+        let number = match &f.reverse {
+            None => return Ok(None),
+            Some(CallTarget::Function(number)) => *number,
+            Some(
+                CallTarget::Builtin(name) | CallTarget::Method(name) | CallTarget::Unknown(name),
+            ) => {
+                let name = name.rsplit("::").next().unwrap_or(name);
+                return Err(self.bad_reverse(f, format!("`{name}` is not a `#[func]`")));
+            }
+            Some(CallTarget::Constructor) => {
+                return Err(self.bad_reverse(f, "a constructor is not a `#[func]`"));
+            }
+        };
+        let recording = self.recording;
+        let name = recording.functions[number].ast.name;
+        let Some(id) = self.declare(number) else {
+            return Err(self.bad_reverse(f, format!("`{name}` returns an array")));
+        };
+        let signature = &self.module.signatures[id];
+        if function.is_reversed_by(signature, &self.module.structs) {
+            return Ok(Some(id));
+        }
+        let returned = self.type_names(&signature.results);
+        let wanted = function.reverse_signature(&self.module.structs).results;
+        let wanted = self.type_names(&wanted);
+        let why = format!("`{name}` returns `{returned}`, and not `{wanted}`");
+        Err(self.bad_reverse(f, why))
+    }
+
+    fn bad_reverse(&self, f: &Function, why: impl std::fmt::Display) -> Error {
+        let message = format!("the reverse sweep of `{}` does not fit: {why}", f.ast.name);
+        self.error(f, f.ast.at, "W0254", message)
+            .note("it takes the parameters, the result and the adjoint of the result, and returns the adjoints of the parameters that have floats")
+            .help("return the adjoint itself if there is one, and a tuple if there are several")
+    }
+
+    /// Types of results as a message shows them.
+    fn type_names(&self, types: &[Type]) -> String {
+        let names: Vec<String> = types.iter().map(|t| self.type_name(*t)).collect();
+        match &names[..] {
+            [one] => one.clone(),
+            several => format!("({})", several.join(", ")),
+        }
+    }
+
+    fn type_name(&self, ty: Type) -> String {
+        match ty {
+            Type::Struct(s) if self.module.structs.0[s].name == "tuple" => {
+                self.type_names(&self.module.structs.components(ty))
+            }
+            Type::Struct(s) => self.module.structs.0[s].name.clone(),
+            Type::Scalar(_) | Type::Vector(..) | Type::Matrix(..) => ty.to_string(),
+        }
     }
 }
