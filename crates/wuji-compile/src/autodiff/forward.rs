@@ -146,7 +146,7 @@ fn interfaces(module: &Module, seeds: &[Seed]) -> SecondaryMap<Func, Interface> 
 
 /// The tangents that `break` and `continue` to a label pass on.
 #[derive(Clone, Debug, Default)]
-struct Target {
+struct JumpTarget {
     breaks: Vec<Extra>,
     continues: Vec<Extra>,
 }
@@ -160,7 +160,7 @@ struct Forward<'a> {
     /// For each seed.
     tangents: Vec<SecondaryMap<Value, PackedOption<Value>>>,
     locals: Vec<FxHashMap<Local, Local>>,
-    targets: FxHashMap<Label, Target>,
+    targets: FxHashMap<Label, JumpTarget>,
     /// Whether several threads may run the code at once.
     parallel: bool,
 }
@@ -298,7 +298,7 @@ impl<'a> Forward<'a> {
             self.add_params(*region, &params, &continues);
         }
         if let Some(label) = op.label() {
-            let target = Target {
+            let target = JumpTarget {
                 breaks: results.clone(),
                 continues,
             };
@@ -344,7 +344,7 @@ impl<'a> Forward<'a> {
         self.b.func.regions[region].term = term;
     }
 
-    fn target(&self, label: Label) -> Target {
+    fn target(&self, label: Label) -> JumpTarget {
         self.targets.get(&label).cloned().unwrap_or_default()
     }
 

@@ -330,15 +330,20 @@ fn index(f: &Function, v: Value) -> IndexRange {
                 offset: offset.saturating_add(n),
             };
         }
-        let step = match data.op {
-            Op::Binary(BinOp::Add) => match (constant(data.args[0]), constant(data.args[1])) {
+        let step = if data.op == Op::Binary(BinOp::Add) {
+            match (constant(data.args[0]), constant(data.args[1])) {
                 (Some(n), _) => Some((data.args[1], n)),
                 (_, Some(n)) => Some((data.args[0], n)),
                 (None, None) => None,
-            },
-            Op::Binary(BinOp::Sub) => constant(data.args[1]).map(|n| (data.args[0], -n)),
-            Op::Convert(to) if to.is_int() => Some((data.args[0], 0)),
-            _ => None,
+            }
+        } else if data.op == Op::Binary(BinOp::Sub) {
+            constant(data.args[1]).map(|n| (data.args[0], n.saturating_neg()))
+        } else if let Op::Convert(to) = data.op {
+            let from = f.ty(data.args[0]).as_scalar();
+            let keeps = from.is_some_and(|s| s.is_int() && s.bits() <= to.bits());
+            (to.is_int() && keeps).then_some((data.args[0], 0))
+        } else {
+            None
         };
         let Some((next, n)) = step else {
             return IndexRange::Any;

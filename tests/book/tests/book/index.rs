@@ -228,7 +228,7 @@ fn pages_show_their_error() {
     }
 }
 
-const GROUPS: [(&str, &str); 9] = [
+const GROUPS: [(&str, &str); 10] = [
     ("W00", "Textual IR and the verifier"),
     ("W01", "Worlds, layouts, fields and arrays"),
     ("W02", "Kernels in Rust"),
@@ -238,6 +238,7 @@ const GROUPS: [(&str, &str); 9] = [
     ("W049", "Interpreter"),
     ("W05", "System and devices"),
     ("W06", "Kernels in Python"),
+    ("W07", "Differentiation"),
 ];
 
 /// Generates the index from the titles of the pages. `WUJI_BLESS=1` writes it, and the list in `SUMMARY.md`.
