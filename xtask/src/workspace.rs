@@ -1,6 +1,5 @@
 //! The workspace, and commands that run in it.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -22,20 +21,7 @@ pub(crate) fn target() -> PathBuf {
 pub(crate) fn cargo(llvm: &Path) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root()).env("LLVM_SYS_221_PREFIX", llvm);
-    if std::env::var_os("CARGO_INCREMENTAL").is_none() && !is_incremental(&target()) {
-        command.env("CARGO_INCREMENTAL", "0");
-    }
     command
-}
-
-/// Whether crates of the workspace were built incrementally before, as `cargo build` and `cargo test` do. A first build takes a
-/// third more time that way, and gains nothing.
-fn is_incremental(target: &Path) -> bool {
-    fs::read_dir(target.join("debug/incremental")).is_ok_and(|entries| {
-        let mut names = entries.flatten().map(|entry| entry.file_name());
-        // This tool is built incrementally before it can decide.
-        names.any(|name| name.to_string_lossy().starts_with("wuji"))
-    })
 }
 
 /// A command that runs a program of the workspace; its arguments follow. Without `--package`, which would unify features
@@ -89,20 +75,4 @@ pub(crate) fn output(program: impl AsRef<std::ffi::OsStr>, args: &[&str]) -> Opt
         .status
         .success()
         .then(|| String::from_utf8_lossy(&output.stdout).trim().to_string())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_builds_of_the_workspace_make_a_checkout_incremental() {
-        let target = std::env::temp_dir().join(format!("xtask-{}", std::process::id()));
-        assert!(!is_incremental(&target));
-        fs::create_dir_all(target.join("debug/incremental/xtask-1a2b")).unwrap();
-        assert!(!is_incremental(&target));
-        fs::create_dir_all(target.join("debug/incremental/wuji_ir-1a2b")).unwrap();
-        assert!(is_incremental(&target));
-        fs::remove_dir_all(&target).unwrap();
-    }
 }
