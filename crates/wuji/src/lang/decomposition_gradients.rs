@@ -257,8 +257,9 @@ mod tests {
             polar_gradient(m, m.polar(), (a, b)),
             symmetric_eigen_gradient(m, m.symmetric_eigen(), (a.diagonal(), a)),
         ];
-        let norms = gradients.map(Matrix::norm);
-        assert!(norms.iter().all(|n| n.is_finite()), "{m:?}: {norms:?}");
+        // Not the norm: the squares may overflow.
+        let is_finite = |g: &Matrix<T, N, N>| g.0.as_flattened().iter().all(|x| x.is_finite());
+        assert!(gradients.iter().all(is_finite), "{m:?}: {gradients:?}");
     }
 
     #[test]

@@ -111,9 +111,9 @@ fn decompositions_have_gradients() {
     let loss = world.scalar::<f64>("loss").unwrap();
     let evaluate = |m: DMat3| {
         x.set(0, m).unwrap();
-        loss.set([], 0.0).unwrap();
+        loss.set((), 0.0).unwrap();
         rotations(&x, &loss).unwrap();
-        loss.get([]).unwrap()
+        loss.get(()).unwrap()
     };
     let found = gradient(&world, value([0, 0], 0.0), rotations);
     for at in [[0, 0], [0, 1], [1, 0], [2, 1], [2, 2]] {
