@@ -7,7 +7,13 @@ use crate::steps::Steps;
 use crate::workspace::{cargo, output, program};
 
 /// Tests that run kernels on the GPU when `WUJI_TEST_BACKEND` says `cuda`: a test program, and a part of the names of its tests.
-const ON_GPU: [(&str, &str); 3] = [("filetests", ""), ("suite", "math::"), ("api", "simt::")];
+const ON_GPU: [(&str, &str); 5] = [
+    ("filetests", ""),
+    ("suite", "math::"),
+    ("api", "simt::"),
+    ("api", "gradients::"),
+    ("api", "reverse::"),
+];
 
 pub(crate) fn test(words: &[String]) -> Outcome {
     let mut args = Args::new(words);

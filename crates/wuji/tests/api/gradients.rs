@@ -1,14 +1,8 @@
 //! Gradients across kernels: adjoints of fields, gradient kernels, tapes.
 
+use crate::backend::worlds;
 use wuji::prelude::*;
 use wuji::{Error, Result};
-
-fn worlds() -> [World; 2] {
-    [
-        World::builder().threads(2).build().unwrap(),
-        World::interpreter().unwrap(),
-    ]
-}
 
 fn code<T>(result: Result<T>) -> &'static str {
     match result {

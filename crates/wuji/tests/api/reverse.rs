@@ -1,5 +1,6 @@
 //! Functions with a reverse sweep of their own.
 
+use crate::backend::worlds;
 use wuji::prelude::*;
 
 /// The sweep is not the derivative, so that the tests can tell them apart.
@@ -61,13 +62,6 @@ fn rotations(x: &Field<DMat3, 1>, loss: &Field<f64, 0>) {
         loss[[]] +=
             rotation[[0, 1]] * sigma[0] + r[[1, 0]] * s[[1, 2]] + values[1] * vectors[[2, 1]];
     }
-}
-
-fn worlds() -> [World; 2] {
-    [
-        World::builder().threads(2).build().unwrap(),
-        World::interpreter().unwrap(),
-    ]
 }
 
 /// The gradient of a loss by the first element.

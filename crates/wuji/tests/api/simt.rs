@@ -1,11 +1,11 @@
 //! Cooperative thread blocks: on the interpreter, and on a GPU if `WUJI_TEST_BACKEND=cuda` is set.
 
+use crate::backend::on_gpu;
 use wuji::prelude::*;
 use wuji::simt::{block, grid as whole, shared, warp};
 
 fn world() -> World {
-    let gpu = std::env::var_os("WUJI_TEST_BACKEND").is_some_and(|v| v == "cuda");
-    if gpu {
+    if on_gpu() {
         World::cuda(0)
     } else {
         World::interpreter()
