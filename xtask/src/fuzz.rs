@@ -20,6 +20,8 @@ enum Campaign {
     Programs,
     /// Mutated files of textual IR.
     Files,
+    /// Kernels, and their derivatives.
+    Gradients,
     /// Programs in the Python frontend.
     Python,
     /// Calls of the Python API, with injected faults.
@@ -30,6 +32,7 @@ impl Campaign {
     fn chosen(args: &mut Args) -> Result<Campaign, String> {
         let flags = [
             (args.flag("--wir"), Campaign::Files),
+            (args.flag("--grad"), Campaign::Gradients),
             (args.flag("--python"), Campaign::Python),
             (args.flag("--hosts"), Campaign::Hosts),
         ];
@@ -37,7 +40,9 @@ impl Campaign {
         match (chosen.next(), chosen.next()) {
             (None, _) => Ok(Campaign::Programs),
             (Some(campaign), None) => Ok(campaign),
-            (Some(_), Some(_)) => Err("choose one of `--wir`, `--python` and `--hosts`".to_owned()),
+            (Some(_), Some(_)) => {
+                Err("choose one of `--wir`, `--grad`, `--python` and `--hosts`".to_owned())
+            }
         }
     }
 
@@ -48,6 +53,11 @@ impl Campaign {
             Campaign::Files => {
                 let mut command = program(llvm, "fuzz", PROFILE);
                 command.arg("--files").arg(root().join("tests/filetests"));
+                command
+            }
+            Campaign::Gradients => {
+                let mut command = program(llvm, "fuzz", PROFILE);
+                command.arg("--gradients");
                 command
             }
             Campaign::Python => python::fuzzer(llvm, "programs")?,

@@ -107,10 +107,11 @@ error. To install Taichi:
 const FUZZ: &str = "\
 Random inputs, in search of crashes and wrong results
 
-Usage: cargo xtask fuzz [--wir | --python | --hosts] [--seconds N] [--seed S]
+Usage: cargo xtask fuzz [--wir | --grad | --python | --hosts] [--seconds N] [--seed S]
 
 Without a choice: random kernels over random layouts, in IR; the interpreter against compiled code.
 
+  --grad        derivatives of random kernels: in reverse mode, in forward mode, by finite differences, as machine code
   --wir         mutated files of textual IR: refused with an error, or compiled to the same results
   --python      random kernels in Python: NumPy, the interpreter, compiled code, constants against variables
   --hosts       random calls of the Python API with injected faults: out of memory, disk full, signals, kill

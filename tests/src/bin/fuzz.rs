@@ -3,12 +3,16 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
-use wuji_tests::fuzz::{self, Campaign, Corpus, Finding, Limits, MutatedFiles, RandomPrograms};
+use wuji_tests::fuzz::{
+    self, Campaign, Corpus, Finding, Limits, MutatedFiles, RandomGradients, RandomPrograms,
+};
 
 struct Arguments {
     limits: Limits,
     /// Mutate the files of this folder instead of making programs.
     files: Option<PathBuf>,
+    /// Differentiate random kernels.
+    gradients: bool,
     /// How many of a hundred programs run as machine code too.
     native: usize,
     /// Print the program of the seed and the result of its checks.
@@ -22,6 +26,7 @@ fn arguments() -> Result<Arguments, String> {
             ..Limits::default()
         },
         files: None,
+        gradients: false,
         native: 5,
         show: false,
     };
@@ -40,6 +45,7 @@ fn arguments() -> Result<Arguments, String> {
             "--threads" => limits.threads = number(value()?)? as usize,
             "--native" => found.native = number(value()?)? as usize,
             "--files" => found.files = Some(value()?.into()),
+            "--gradients" => found.gradients = true,
             "--folder" => limits.folder = value()?.into(),
             "--keep-going" => limits.keep_going = true,
             "--show" => found.show = true,
@@ -79,19 +85,23 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
+    let Arguments { native, limits, .. } = &arguments;
     if arguments.show {
-        print!("{}", fuzz::describe(arguments.limits.first_seed));
+        let describe = if arguments.gradients {
+            fuzz::describe_gradient
+        } else {
+            fuzz::describe
+        };
+        print!("{}", describe(limits.first_seed));
         return ExitCode::SUCCESS;
     }
-    match arguments.files {
-        None => run(
-            &RandomPrograms {
-                native: arguments.native,
-            },
-            &arguments.limits,
-        ),
-        Some(folder) => match Corpus::load(&folder) {
-            Ok(corpus) => run(&MutatedFiles { corpus }, &arguments.limits),
+    if arguments.gradients {
+        return run(&RandomGradients { native: *native }, limits);
+    }
+    match &arguments.files {
+        None => run(&RandomPrograms { native: *native }, limits),
+        Some(folder) => match Corpus::load(folder) {
+            Ok(corpus) => run(&MutatedFiles { corpus }, limits),
             Err(why) => {
                 eprintln!("cannot read {}: {why}", folder.display());
                 ExitCode::FAILURE

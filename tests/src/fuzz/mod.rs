@@ -9,6 +9,7 @@ mod campaign;
 mod check;
 mod dice;
 mod generate;
+mod gradient;
 mod inputs;
 mod mutate;
 mod native;
@@ -20,6 +21,7 @@ mod write;
 
 pub use campaign::{Attempt, Campaign, Finding, Limits, Tally, run};
 pub use check::{Check, Failure, Kind, quiet};
+pub use gradient::{RandomGradients, describe as describe_gradient};
 pub use mutate::{Corpus, Damage};
 pub use program::{Inputs, Program, View};
 

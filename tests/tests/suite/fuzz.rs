@@ -5,7 +5,9 @@
 
 use std::path::Path;
 use std::time::Duration;
-use wuji_tests::fuzz::{self, Campaign, Corpus, Limits, MutatedFiles, RandomPrograms, Tally};
+use wuji_tests::fuzz::{
+    self, Campaign, Corpus, Limits, MutatedFiles, RandomGradients, RandomPrograms, Tally,
+};
 
 /// Runs a campaign for a fixed number of attempts, or for the time that the environment asks for.
 fn run(campaign: &impl Campaign, attempts: u64) -> Tally {
@@ -36,6 +38,12 @@ fn run(campaign: &impl Campaign, attempts: u64) -> Tally {
 #[test]
 fn random_programs_agree() {
     let tally = run(&RandomPrograms { native: 20 }, 150);
+    assert!(tally.skipped <= tally.attempts / 10, "{tally}");
+}
+
+#[test]
+fn gradients_of_random_kernels_agree() {
+    let tally = run(&RandomGradients { native: 2 }, 1_000);
     assert!(tally.skipped <= tally.attempts / 10, "{tally}");
 }
 

@@ -363,13 +363,17 @@ impl<'a> Scan<'a> {
 
     /// Whether the adjoint of the old value is cleared, even if the new one is a constant.
     fn is_overwriting(&self, op: AccessOp, place: Place) -> bool {
-        op == AccessOp::Store
-            && match place {
+        match op {
+            AccessOp::Store => match place {
                 Place::Field(f) => self.d.overwritten.contains(&f),
                 Place::Array(a) => self.d.overwritten_arrays.contains(&a),
                 Place::Temp(_) => true,
                 Place::Local(_) => false,
-            }
+            },
+            // Where the constant is the result.
+            AccessOp::Atomic(AtomicOp::Min | AtomicOp::Max) => true,
+            AccessOp::Load | AccessOp::Atomic(_) | AccessOp::CompareExchange => false,
+        }
     }
 
     // ---- needed ----

@@ -244,6 +244,13 @@ fn extrema() {
 }
 
 #[test]
+fn extrema_with_constants() {
+    check(
+        "v4: f64 = const 0.8 foreach L0 (v1: i32) in f0 { v2: f64 = atomic max f0[v1], v4 v3: f64 = atomic min f1[v1], v4 continue L0 }",
+    );
+}
+
+#[test]
 fn several_parallel_loops() {
     check(
         "foreach L0 (v1: i32) in f0 { v2: f64 = load f0[v1] v3: f64 = mul v2, v2 store f1[v1], v3 continue L0 } foreach L1 (v4: i32) in f0 { v5: f64 = load f1[v4] v6: f64 = mul v5, v5 store f2[v4], v6 continue L1 }",
