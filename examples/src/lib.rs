@@ -1,6 +1,7 @@
-//! The example gallery, the sparse applications of the 2019 paper, and their shared code.
+//! The example gallery, the sparse applications of the 2019 paper, the differentiable simulators, and their shared code.
 
 pub mod apps;
+pub mod differentiable;
 pub mod gallery;
 pub mod plain;
 pub mod progress;
