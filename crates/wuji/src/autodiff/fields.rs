@@ -76,12 +76,14 @@ impl<T: Element, const D: usize> Field<T, D> {
         self.handle().derivative(Derivative::Adjoint).is_some()
     }
 
-    /// Makes its gradient zero.
+    /// Makes its gradient zero, and the duals of that.
     #[track_caller]
     pub fn clear_grad(&self) -> Result<()> {
         let at = here(Location::caller());
         let gradient = self.handle().expect_derivative(Derivative::Adjoint);
-        gradient.and_then(|g| g.clear()).map_err(|e| e.or_at(at))
+        gradient
+            .and_then(|g| g.clear_constant())
+            .map_err(|e| e.or_at(at))
     }
 
     /// Gives it a dual for forward mode, in a tree of the same structure, unless it has one.

@@ -235,8 +235,27 @@ impl FieldHandle {
     }
 }
 
+impl FieldHandle {
+    /// Makes all elements zero, and their tangents: the derivative of a constant is zero, for the next product with a Hessian.
+    pub(crate) fn clear_constant(&self) -> Result<()> {
+        self.clear()?;
+        for link in self.tree.links.all() {
+            let is_tangent = matches!(link.which, Derivative::Tangent(_));
+            let holder = link.tree.as_ref().unwrap_or(&self.tree);
+            if link.field == self.field && is_tangent && holder.body().is_ok() {
+                let tangent = FieldHandle {
+                    tree: holder.clone(),
+                    field: link.target,
+                };
+                tangent.clear()?;
+            }
+        }
+        Ok(())
+    }
+}
+
 impl World {
-    /// Makes the gradients of all fields of this world zero.
+    /// Makes the gradients of all fields of this world zero, and the duals of gradients.
     ///
     /// ```
     /// use wuji::prelude::*;
@@ -268,7 +287,7 @@ impl World {
                         tree: holder.clone(),
                         field: link.target,
                     };
-                    handle.clear()?;
+                    handle.clear_constant()?;
                 }
             }
         }

@@ -679,3 +679,36 @@ mod host_writes {
         assert_eq!(code(outer), "W0739");
     }
 }
+
+mod second_derivatives {
+    use super::*;
+
+    #[test]
+    fn products_with_the_hessian_do_not_add_up() {
+        for world in worlds() {
+            let x = field(&world, "x", 2).needs_dual().unwrap();
+            let y = field(&world, "y", 2).needs_dual().unwrap();
+            let loss = loss(&world).needs_dual().unwrap();
+            for gradient in [&x, &y] {
+                gradient.grad().unwrap().needs_dual().unwrap();
+            }
+            loss.grad().unwrap().needs_dual().unwrap();
+            x.copy_from(&[3.0, 5.0]).unwrap();
+            for direction in [[1.0, 0.0], [2.0, -1.0]] {
+                x.dual().unwrap().copy_from(&direction).unwrap();
+                let product = world.forward_mode(|| {
+                    world.tape(&loss, || {
+                        square(&x, &y)?;
+                        total(&y, &loss)
+                    })
+                });
+                product.unwrap();
+                let product = x.grad().unwrap().dual().unwrap().to_vec().unwrap();
+                assert_eq!(product, direction.map(|d| 2.0 * d));
+                assert_eq!(values(&x), [6.0, 10.0]);
+            }
+            x.clear_grad().unwrap();
+            assert_eq!(x.grad().unwrap().dual().unwrap().get(0).unwrap(), 0.0);
+        }
+    }
+}
