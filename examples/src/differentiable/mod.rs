@@ -4,11 +4,18 @@
 //! [`Report`]: the losses, the goal, and an animation of what it found. So a simulator contains only its kernels, its fields, its
 //! optimization and its pictures.
 
+pub mod billiards;
 mod choice;
 pub mod descent;
+pub mod electric;
+pub mod newton;
 pub mod plot;
+pub mod rigid_body;
+pub mod rollout;
 mod study;
 pub mod target;
+pub mod volume_renderer;
+pub mod water_renderer;
 pub mod wave;
 
 pub use choice::Choice;
@@ -82,7 +89,16 @@ pub struct Options {
 }
 
 /// All simulators.
-pub const ALL: &[&Simulator] = &[&wave::WAVE];
+pub const ALL: &[&Simulator] = &[
+    &wave::WAVE,
+    &billiards::BILLIARDS,
+    &rigid_body::RIGID_BODY,
+    &water_renderer::WATER_RENDERER,
+    &volume_renderer::VOLUME_RENDERER,
+    &electric::ELECTRIC,
+    &newton::NEWTON,
+    &rollout::ROLLOUT,
+];
 
 /// The list of simulators, one line each.
 pub fn list() -> String {
