@@ -468,7 +468,7 @@ def test_time_steps_of_one_field_are_different_values() -> None:
             space["step"](t)
         space["finish"]()
     np.testing.assert_allclose(x.grad.to_numpy()[0], 16 * np.array([0.5, 0.75, 1.0]) ** 15)
-    assert all(not state.copies for state in tape.versions._fields.values())
+    assert all(not state.copies for state in tape.versions._states.values())
 
 
 def test_a_tape_keeps_values_that_the_host_overwrites() -> None:

@@ -464,3 +464,19 @@ def test_entries_of_integer_matrices_stay_integers() -> None:
     assert y.to_numpy().tolist() == [-1] * 3 and z.to_numpy().tolist() == [[2, 2]] * 2
     with pytest.raises(ti.TaichiRuntimeTypeError):
         y.fill(float("nan"))
+
+
+def test_methods_are_functions_of_the_class() -> None:
+    x = ti.field(ti.f32, 2)
+
+    @ti.kernel
+    def compute():
+        v = ti.Vector([3.0, 4.0])
+        x[0] = ti.Vector.normalized(v)[1]
+        x[1] = ti.Matrix.norm(v)
+
+    compute()
+    assert x.to_numpy().tolist() == pytest.approx([0.8, 5.0])
+    assert ti.Vector.dot(ti.Vector([1, 2]), ti.Vector([3, 4])) == 11
+    with pytest.raises(AttributeError, match="`ti.Vector` has no attribute `normalised`"):
+        ti.Vector.normalised  # noqa: B018

@@ -330,8 +330,8 @@ class Builder:
     def decomposition(self, name: str, scalar: str, size: int) -> int: ...
     # Completion.
     def text(self) -> str: ...
-    def finish(self, world: World, arguments: Sequence[tuple[str, int]], derivatives: Derivatives | None = None) -> Program:
-        """Compile the kernel, or the one that computes its derivatives.
+    def finish(self, world: World, arguments: Sequence[tuple[str, int]], derivatives: Sequence[Derivatives] = ()) -> Program:
+        """Compile the kernel, or the one that computes its derivatives: those of derivatives, where there are several modes.
 
         ``arguments`` maps the arguments of a call: ``("p", n)`` is the n-th parameter, ``("a", n)`` the n-th array. Fields are bound
         permanently.
@@ -358,6 +358,8 @@ class Program:
         the source line. Kinds: the gradient needs values from before (``"old"``) or after the launch (``"new"``); the kernel ``"reads"``
         or ``"writes"`` elements.
         """
+    def array_uses(self) -> list[tuple[int, str, list[tuple[int | None, int] | None], str]]:
+        """The same for arrays."""
 
 @final
 class SparseMatrix:

@@ -13,7 +13,7 @@ use wuji::dynamic::autodiff::{self, IndexRange, UseKind};
 use wuji::dynamic::{ArrayArg, Kernel, Launched, is_recording, unaliased};
 use wuji::{Error, Position};
 use wuji_ir::entities::Array;
-use wuji_ir::module::{ArrayData, Module};
+use wuji_ir::module::{ArrayData, Module, Span};
 use wuji_ir::types::{Scalar, Type};
 
 /// A compiled kernel.
@@ -31,12 +31,14 @@ pub(crate) struct Program {
     /// Whether the result is a single scalar, and its scalars.
     result: Option<(bool, Vec<Scalar>)>,
     /// Of a gradient kernel: how it and its kernel use fields.
-    uses: Vec<FieldUse>,
+    uses: Vec<Use>,
+    /// The same for arrays.
+    array_uses: Vec<Use>,
 }
 
-/// How a kernel and its gradient use a field.
-pub(crate) struct FieldUse {
-    field: u32,
+/// How a kernel and its gradient use a field or array.
+pub(crate) struct Use {
+    number: u32,
     kind: &'static str,
     /// Along each axis: a parameter, if any, plus a constant; or anything.
     index: Vec<Option<(Option<u32>, i64)>>,
@@ -44,24 +46,37 @@ pub(crate) struct FieldUse {
     at: String,
 }
 
-impl FieldUse {
-    pub(crate) fn of(module: &Module, found: &autodiff::FieldUse) -> FieldUse {
-        FieldUse {
-            field: found.field.as_u32(),
-            kind: match found.kind {
+impl Use {
+    /// How a kernel and its gradient use fields, and arrays.
+    pub(crate) fn all(module: &Module, gradient: &autodiff::Gradient) -> (Vec<Use>, Vec<Use>) {
+        let fields = gradient.uses.iter();
+        let fields = fields.map(|u| Use::of(module, u.field.as_u32(), u.kind, &u.index, u.span));
+        let arrays = gradient.array_uses.iter();
+        let arrays = arrays.map(|u| Use::of(module, u.array.as_u32(), u.kind, &u.index, u.span));
+        (fields.collect(), arrays.collect())
+    }
+
+    fn of(module: &Module, number: u32, kind: UseKind, index: &[IndexRange], span: Span) -> Use {
+        Use {
+            number,
+            kind: match kind {
                 UseKind::NeedsOld => "old",
                 UseKind::NeedsNew => "new",
                 UseKind::Reads => "reads",
                 UseKind::Writes => "writes",
             },
-            index: (found.index.iter())
+            index: (index.iter())
                 .map(|range| match range {
                     IndexRange::One { param, offset } => Some((*param, *offset)),
                     IndexRange::Any => None,
                 })
                 .collect(),
-            at: Position::of(module, found.span).map_or_else(String::new, |at| at.to_string()),
+            at: Position::of(module, span).map_or_else(String::new, |at| at.to_string()),
         }
+    }
+
+    fn tuple(&self) -> UseTuple<'_> {
+        (self.number, self.kind, self.index.clone(), &*self.at)
     }
 }
 
@@ -165,16 +180,18 @@ impl Program {
             passing,
             slots,
             uses: Vec::new(),
+            array_uses: Vec::new(),
         })
     }
 
-    pub(crate) fn with_uses(mut self, uses: Vec<FieldUse>) -> Program {
-        self.uses = uses;
+    pub(crate) fn with_uses(mut self, (fields, arrays): (Vec<Use>, Vec<Use>)) -> Program {
+        self.uses = fields;
+        self.array_uses = arrays;
         self
     }
 }
 
-/// A field, a kind of use, an index for each axis, and the source line.
+/// A field or array, a kind of use, an index for each axis, and the source line.
 type UseTuple<'a> = (u32, &'static str, Vec<Option<(Option<u32>, i64)>>, &'a str);
 
 #[pymethods]
@@ -190,9 +207,12 @@ impl Program {
 
     /// Of a gradient kernel: how it and its kernel use fields.
     fn uses(&self) -> Vec<UseTuple<'_>> {
-        let uses = self.uses.iter();
-        uses.map(|u| (u.field, u.kind, u.index.clone(), &*u.at))
-            .collect()
+        self.uses.iter().map(Use::tuple).collect()
+    }
+
+    /// The same for arrays.
+    fn array_uses(&self) -> Vec<UseTuple<'_>> {
+        self.array_uses.iter().map(Use::tuple).collect()
     }
 
     #[pyo3(signature = (*arguments))]

@@ -8,7 +8,7 @@ from ..exceptions import WujiAssertionError, WujiRuntimeError
 from ..lang import recording, runtime
 from ..lang.field import Field
 from ..lang.snode import Leaf, SNodeTree
-from .versions import copy_of, restore
+from .stored import copy_of, restore
 
 if TYPE_CHECKING:
     from .tape import Step

@@ -17,6 +17,12 @@ def _record(decorated: Any, args: tuple[Any, ...], named: dict[str, Any], func: 
     recorder = recording.current()
     if not isinstance(recorder, Tape):
         return func(*args, **named)
+    if recording.forward_mode() is not None:
+        raise WujiRuntimeError(
+            f"function `{decorated.__name__}` has a gradient of its own, which has no tangent: it cannot be on a tape in forward mode\n"
+            "  = help: for second derivatives, leave out the decorator",
+            "W0734",
+        )
     with recorder.overwriting():
         result = func(*args, **named)
     recorder.insert(decorated, args, named)

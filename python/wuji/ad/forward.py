@@ -37,6 +37,8 @@ class FwdMode:
     ```
     """
 
+    computes_tangents = True
+
     def __init__(self, loss: Any, param: Any, seed: Any = None, clear_gradients: bool = True) -> None:
         self.losses = list(loss) if isinstance(loss, (list, tuple)) else [loss]
         self.param = param
@@ -49,6 +51,12 @@ class FwdMode:
     def __enter__(self) -> FwdMode:
         if self.entered:
             raise WujiAssertionError("Forward mode manager can be entered only once.")
+        if recording.current() is not None:
+            raise WujiRuntimeError(
+                "`FwdMode` cannot be entered in the block of a tape, or of another `FwdMode`\n"
+                "  = help: for second derivatives, use the tape in the block of `FwdMode`, and read `x.grad.dual`",
+                "W0734",
+            )
         for what, data in [("parameter", self.param), *(("loss", loss) for loss in self.losses)]:
             if not isinstance(data, Field):
                 raise WujiRuntimeError(f"the {what} of `FwdMode` must be a field, not {type(data).__name__}")
@@ -95,6 +103,9 @@ class FwdMode:
         """Constants that replace results have no tangents."""
         if self.log.accesses(written):
             clear("dual")
+
+    def gradients_run(self) -> None:
+        """Gradients are not tangents."""
 
     def copy(self, to: Any, source: Any) -> None:
         """Copy the tangents, too."""

@@ -12,7 +12,7 @@ from ..lang.snode import Leaf, SNodeTree
 
 
 def companions(kind: str) -> list[Leaf]:
-    """Return the allocated gradients (``"grad"``) or tangents (``"dual"``) of the current world."""
+    """Return the allocated gradients (``"grad"``), tangents (``"dual"``) or tangents of gradients (``"grad.dual"``) of the current world."""
     world = runtime.current()
     world.materialize()
     found: list[Leaf] = []
@@ -39,8 +39,9 @@ def clear_all_gradients(gradient_type: Any = SNodeGradType.ADJOINT) -> None:
         gradient_type: `SNodeGradType.DUAL` clears tangents instead.
     """
     dual = gradient_type is SNodeGradType.DUAL
-    for leaf in companions("dual" if dual else "grad"):
-        zero(leaf)
+    for kind in ("dual",) if dual else ("grad", "grad.dual"):
+        for leaf in companions(kind):
+            zero(leaf)
     if not dual:
         for array in list(runtime.current().gradients):
             array.fill(0.0)

@@ -13,11 +13,13 @@ from .. import _native
 from ..exceptions import WujiAssertionError, WujiError, WujiRuntimeError
 from ..lang import recording
 from ..lang.access_log import AccessLog
+from ..lang.allocation import allocate_tangent
 from ..lang.arguments import gradient_of
 from ..lang.field import Field
 from ..lang.kernel import Kernel
 from ..lang.ndarray import Ndarray
 from .gradients import clear_all_gradients
+from .stored import Stored, StoredArray, StoredField
 from .versions import Use, Versions, uses_of
 
 
@@ -49,6 +51,8 @@ class Tape:
     ```
     """
 
+    computes_tangents = False
+
     def __init__(self, loss: Any = None, clear_gradients: bool = True, validation: bool = False, grad_check: Any = None) -> None:
         self.loss = loss
         self.clear_gradients = clear_gradients
@@ -59,6 +63,7 @@ class Tape:
         self.versions = Versions(validation)
         self.entered = False
         self.evaluated = False
+        self.has_gradients = False  # gradients have been computed while this tape records
         self._checker: Any = None
         if grad_check is not None:
             from .check import GradChecker
@@ -72,6 +77,8 @@ class Tape:
         if self.loss is not None:
             _check_loss(self.loss)
             _fill(self.loss, 0.0)
+            if recording.forward_mode() is not None and isinstance(self.loss, Field) and self.loss._leaves()[0].dual is not None:
+                _fill(self.loss.dual, 0.0)
         if self.clear_gradients:
             clear_all_gradients()
         if self._checker is not None:
@@ -94,14 +101,34 @@ class Tape:
             copy.deepcopy(value) if p.kind == "value" and not isinstance(value, (int, float)) else value
             for p, value in zip(kernel.parameters, full, strict=True)
         )
-        tapes, uses = self._all(), _uses(kernel, full, early=self.loss is not None)
+        forward = recording.forward_mode() is not None
+        tapes, uses = self._all(), _uses(kernel, full, early=self.loss is not None, forward=forward)
         for tape in tapes:
+            tape._check_gradients(kernel, uses)
             tape.versions.launch(len(tape.steps), kernel.function.__name__, uses)
-        result = kernel._call(full, {})
+        mode = "forward" if forward else ""
+        result = kernel._call(full, {}, mode)
+        if forward:
+            _allocate_tangents(kernel, full)
         for tape in tapes:
+            tape.versions.launched(len(tape.steps))
             tape.log.add(kernel, kept)
-            tape.steps.append(Step(lambda: kernel._call(kept, {}), lambda: kernel._call(kept, {}, "reverse")))
+            tape.steps.append(Step(lambda: kernel._call(kept, {}, mode), lambda: kernel._call(kept, {}, "second" if forward else "reverse")))
         return result
+
+    def gradients_run(self) -> None:
+        """Remember that gradients have been computed, which this tape has not recorded."""
+        self.has_gradients = True
+
+    def _check_gradients(self, kernel: Kernel, uses: list[Use]) -> None:
+        """Raise where a launch reads gradients whose computation is not recorded."""
+        for use in uses if self.has_gradients else ():
+            if use.kind != "writes" and isinstance(use.data, StoredField) and use.data.leaf.kind == "grad":
+                raise WujiRuntimeError(
+                    f"kernel `{kernel.function.__name__}` reads {use.data.name} at {use.at}, which was computed in the block of this tape: gradients of gradients are not supported\n"
+                    "  = help: for second derivatives, use a tape in the block of `ti.ad.FwdMode`, and read `x.grad.dual`",
+                    "W0739",
+                )
 
     def _all(self) -> list[Tape]:
         """Return this tape, and those around it."""
@@ -135,25 +162,29 @@ class Tape:
     def write(self, written: Any, clear: Callable[[str], None], redo: Callable[[], None]) -> None:
         """Record a write of the host. What it overwrites has adjoints of its own if an earlier launch used it."""
         used = self.log.accesses(written)
+        forward = recording.forward_mode()
+        if forward is not None:
+            forward.write(written, clear, redo)
         self._host_writes(written)
         for tape in self._all():
             tape.steps.append(Step(redo, (lambda: clear("grad")) if used else _nothing))
 
     def _host_writes(self, written: Any) -> None:
         for tape in self._all():
-            for leaf in written._leaves() if isinstance(written, Field) else ():
-                tape.versions.write(len(tape.steps), leaf.key)
+            for data in stored(written):
+                tape.versions.write(len(tape.steps), data)
 
     def copy(self, to: Any, source: Any) -> None:
         """Record that the host copies one field or array to another."""
         self._host_writes(to)
+        forward = recording.forward_mode()
+        if forward is not None:
+            forward.copy(to, source)
 
         def undo() -> None:
-            if gradient(to) is None:
-                return
-            if gradient(source) is not None:
-                accumulate(gradient(source), gradient(to))
-            _fill(gradient(to), 0.0)
+            propagate(gradient(to), gradient(source))
+            if forward is not None:
+                propagate(_tangent(gradient(to)), _tangent(gradient(source)))
 
         for tape in self._all():
             tape.steps.append(Step(lambda: to.copy_from(source), undo))
@@ -167,6 +198,7 @@ class Tape:
             raise WujiAssertionError("Gradients of grad can be evaluated only once.")
         if self in recording.active:
             recording.active.remove(self)
+        recording.gradients_run()
         if self.loss is not None:
             _fill(gradient(self.loss), 1.0)
         self.replay()
@@ -191,32 +223,40 @@ class Tape:
 class Overwriting:
     """Records nothing, but keeps copies of what launches overwrite."""
 
+    computes_tangents = False
+
     def __init__(self, tape: Tape) -> None:
         self.thread = tape.thread
         self.tapes = [other for other in recording.active if isinstance(other, Tape) and other.thread == tape.thread]
 
     def launch(self, kernel: Kernel, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
         full = kernel._bind(args, named)
-        self._keep(kernel._code(full, "").keys)
+        code = kernel._code(full, "")
+        self._keep(StoredField(leaf) for leaf in code.leaves.values())
+        self._keep(StoredArray(get(full), name) for name, get in code.arrays.values())
         return kernel._call(full, {})
 
-    def _keep(self, keys: Iterable[tuple[int, int]]) -> None:
+    def gradients_run(self) -> None:
         for tape in self.tapes:
-            for key in keys:
-                tape.versions.write(len(tape.steps), key)
+            tape.gradients_run()
+
+    def _keep(self, written: Iterable[Stored]) -> None:
+        for data in written:
+            for tape in self.tapes:
+                tape.versions.write(len(tape.steps), data)
 
     def write(self, written: Any, clear: Callable[[str], None], redo: Callable[[], None]) -> None:
         self.copy(written, None)
 
     def copy(self, to: Any, source: Any) -> None:
-        self._keep([leaf.key for leaf in to._leaves()] if isinstance(to, Field) else [])
+        self._keep(stored(to))
 
 
-def _uses(kernel: Kernel, args: tuple[Any, ...], early: bool) -> list[Use]:
-    """Return how a launch and its gradient use fields. A kernel without a gradient raises now, or when gradients are computed."""
+def _uses(kernel: Kernel, args: tuple[Any, ...], early: bool, forward: bool) -> list[Use]:
+    """Return how a launch and its gradient use fields and arrays. A kernel without a gradient raises now, or when gradients are computed."""
     try:
         code = kernel._code(args, "reverse")
-        return uses_of(code, code.take(args))
+        return uses_of(code, args, forward)
     except WujiError as error:
         if early and error.code.startswith("W07"):
             raise
@@ -226,8 +266,38 @@ def _uses(kernel: Kernel, args: tuple[Any, ...], early: bool) -> list[Use]:
         return []
 
 
+def stored(data: Any) -> list[Stored]:
+    """Return what a field or array consists of."""
+    if isinstance(data, Field):
+        return [StoredField(leaf) for leaf in data._leaves()]
+    return [StoredArray(data, "")]
+
+
 def _nothing() -> None:
     """Propagate nothing."""
+
+
+def _tangent(field: Any) -> Any:
+    """Return the tangent of a gradient, if it is allocated."""
+    if not isinstance(field, Field) or any(leaf.dual is None or leaf.dual.native is None for leaf in field._leaves()):
+        return None
+    return field.dual
+
+
+def _allocate_tangents(kernel: Kernel, args: tuple[Any, ...]) -> None:
+    """Allocate the tangents of the gradients that a kernel computes."""
+    for leaf in kernel._code(args, "forward").leaves.values():
+        if leaf.grad is not None and leaf.grad.native is not None and leaf.dual is not None and leaf.dual.native is not None:
+            allocate_tangent(leaf.grad)
+
+
+def propagate(to: Any, source: Any) -> None:
+    """Propagate gradients through a copy."""
+    if to is None:
+        return
+    if source is not None:
+        accumulate(source, to)
+    _fill(to, 0.0)
 
 
 def accumulate(to: Any, added: Any) -> None:

@@ -2,33 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import sys
+from collections.abc import Iterator
 from typing import Any
 
 from ..exceptions import WujiAssertionError, WujiRuntimeError
-from ..lang.compound import MatrixType, type_by_ir
-from ..lang.naming import label
-from ..lang.snode import Leaf
+from .stored import Stored, StoredArray, StoredField
 
 # An index for each axis; None is any index.
 Slice = tuple[int | None, ...]
-Key = tuple[int, int]
+# Later than all steps.
+_END = sys.maxsize
 
 
 class Use:
-    """How a launch, or its gradient, uses a field."""
+    """How a launch, or its gradient, uses a field or array."""
 
-    __slots__ = ("at", "kind", "leaf", "slice")
+    __slots__ = ("at", "data", "kind", "slice")
 
-    def __init__(self, leaf: Leaf, kind: str, where: Slice, at: str) -> None:
-        self.leaf = leaf
+    def __init__(self, data: Stored, kind: str, where: Slice, at: str) -> None:
+        self.data = data
         self.kind = kind  # "old", "new", "reads" or "writes"
         self.slice = where
         self.at = at
 
 
 class Region:
-    """Elements of a field, or more: values along the first axis on which the index of an access is known."""
+    """Elements of a field or array, or more: values along the first axis on which the index of an access is known."""
 
     __slots__ = ("axes", "whole")
 
@@ -46,6 +46,10 @@ class Region:
         self.whole = True
         self.axes.clear()
 
+    @property
+    def is_empty(self) -> bool:
+        return not self.whole and not self.axes
+
     def overlaps(self, where: Slice) -> bool:
         """Return whether an element may be in both."""
         if self.whole:
@@ -57,30 +61,32 @@ class Region:
         return False
 
 
-class _Field:
-    """A field that launches on a tape use."""
+class _State:
+    """A field or array that launches on a tape use."""
 
-    def __init__(self, leaf: Leaf) -> None:
-        self.leaf = leaf
+    def __init__(self, data: Stored) -> None:
+        self.data = data
         self.needed = Region()  # what gradients need of the current values
         self.needed_at = ""
+        self.seen: Any = None  # the needed values, where the host may write unnoticed
+        self.version = 0
         self.copies: list[tuple[int, Any]] = []  # number of the step that overwrites the values, and the values
         self.last: Any = None
-        self.now: int | None = None  # the copy that the field holds while gradients run; None is the last values
+        self.now: int | None = None  # the copy that the data holds while gradients run; None is the last values
 
 
 class Versions:
-    """Which values of each field the gradients of recorded launches need."""
+    """Which values of each field and array the gradients of recorded launches need."""
 
     def __init__(self, strict: bool) -> None:
         self.strict = strict  # refuse instead of copying
-        self._fields: dict[Key, _Field] = {}
+        self._states: dict[Any, _State] = {}
         self._uses: dict[int, list[Use]] = {}  # by number of the step
 
-    def _state(self, leaf: Leaf) -> _Field:
-        found = self._fields.get(leaf.key)
+    def _state(self, data: Stored) -> _State:
+        found = self._states.get(data.key)
         if found is None:
-            found = self._fields[leaf.key] = _Field(leaf)
+            found = self._states[data.key] = _State(data)
         return found
 
     def launch(self, step: int, name: str, uses: list[Use]) -> None:
@@ -88,120 +94,165 @@ class Versions:
         _check_versions(name, uses)
         for use in uses:
             if use.kind == "old":
-                self._need(use)
+                self._need(step, use)
         for use in uses:
             if use.kind == "writes":
-                self._overwrite(step, self._state(use.leaf), use.slice, f"(kernel={name}) ", use.at)
-        for use in uses:
-            if use.kind == "new":
-                self._need(use)
+                self._overwrite(step, use.data, use.slice, f"(kernel={name}) ", use.at)
         self._uses[step] = uses
 
-    def write(self, step: int, key: Key) -> None:
-        """Get ready for a write other than by a recorded launch."""
-        if key in self._fields:
-            self._overwrite(step, self._fields[key], (None,) * 8, "", "")
+    def launched(self, step: int) -> None:
+        """Note what the gradient of a launch needs of the values that it has left."""
+        for use in self._uses[step]:
+            if use.kind == "new":
+                self._need(step, use)
 
-    def _need(self, use: Use) -> None:
-        state = self._state(use.leaf)
+    def write(self, step: int, data: Stored) -> None:
+        """Get ready for a write other than by a recorded launch."""
+        self._overwrite(step, data, (None,) * 8, "", "")
+
+    def _need(self, step: int, use: Use) -> None:
+        state = self._state(use.data)
+        if isinstance(use.data, StoredArray):
+            self._watch(step, state, use.data)
         state.needed.add(use.slice)
         state.needed_at = use.at
 
-    def _overwrite(self, step: int, state: _Field, where: Slice, who: str, at: str) -> None:
-        if not state.needed.overlaps(where):
+    def _watch(self, step: int, state: _State, data: StoredArray) -> None:
+        """Notice writes of the host to the memory of another library, now and later."""
+        if not state.needed.is_empty:
+            self._check_watched(step, state)
+        state.version = data.version
+        if data.is_watched and state.needed.is_empty:
+            state.seen = data.copy()
+
+    def _check_watched(self, step: int, state: _State) -> None:
+        """Keep values that the host has overwritten before this step."""
+        data = state.data
+        if not isinstance(data, StoredArray):
             return
+        if data.version != state.version:
+            raise WujiRuntimeError(
+                f"values of {data.name} that a gradient needs have been modified by an operation of torch\n"
+                f"  = note: a gradient needs the value that is read at {state.needed_at}\n"
+                "  = help: let torch write to another tensor, or `clone()` it first",
+                "W0738",
+            )
+        if state.seen is not None and not data.equals(state.seen):
+            self._keep(step, state, "", "")
+
+    def _states_of(self, data: Stored) -> Iterator[_State]:
+        """Yield what may share elements with a field or array."""
+        if isinstance(data, StoredField):
+            if data.key in self._states:
+                yield self._states[data.key]
+            return
+        for state in self._states.values():
+            if state.data.overlaps(data):
+                yield state
+
+    def _overwrite(self, step: int, data: Stored, where: Slice, who: str, at: str) -> None:
+        for state in self._states_of(data):
+            if state.needed.overlaps(where if state.data.key == data.key else (None,) * 8):
+                self._check_watched(step, state)
+                if not state.needed.is_empty:
+                    self._keep(step, state, who, at)
+
+    def _keep(self, step: int, state: _State, who: str, at: str) -> None:
         if self.strict:
+            name = state.data.name
             raise WujiAssertionError(
-                f"{who}Breaks the global data access rule. Field {label(state.leaf.name)} is overwritten unexpectedly"
+                f"{who}Breaks the global data access rule. {name[0].upper()}{name[1:]} is overwritten unexpectedly"
                 + (f" at {at}" if at else "")
                 + (f"\n  = note: a gradient needs the value that is read at {state.needed_at}" if state.needed_at else "")
                 + "\n  = help: store to another element, such as `x[t + 1, i]`; without `validation`, the tape keeps a copy"
             )
-        state.copies.append((step, copy_of(state.leaf)))
-        state.needed = Region()
+        state.copies.append((step, state.data.copy() if state.seen is None else state.seen))
+        state.needed, state.seen = Region(), None
 
     # While gradients run.
     def begin(self) -> None:
-        """Keep the last values of fields that have copies."""
-        for state in self._fields.values():
+        """Keep the last values of what has copies."""
+        for state in self._states.values():
+            if not state.needed.is_empty:
+                self._check_watched(_END, state)
+        for state in self._states.values():
             if state.copies:
-                state.last, state.now = copy_of(state.leaf), None
+                state.last, state.now = state.data.copy(), None
 
     def bring(self, step: int) -> None:
-        """Give fields the values that the gradient of a launch needs."""
+        """Give fields and arrays the values that the gradient of a launch needs."""
         # Where old values are needed, the others are the same before and after the launch.
         for kind, time in (("new", step + 1), ("old", step)):
             for use in self._uses.get(step, ()):
                 if use.kind == kind:
-                    self._bring_one(self._fields[use.leaf.key], time)
+                    self._bring_one(self._states[use.data.key], time)
 
-    def _bring_one(self, state: _Field, time: int) -> None:
+    def _bring_one(self, state: _State, time: int) -> None:
         if not state.copies:
             return
         wanted = next((n for n, (before, _) in enumerate(state.copies) if before >= time), None)
         if wanted != state.now:
-            restore(state.leaf, state.last if wanted is None else state.copies[wanted][1])
+            state.data.restore(state.last if wanted is None else state.copies[wanted][1])
+            for other in self._states_of(state.data):
+                other.now = -1
             state.now = wanted
 
     def disturb(self) -> None:
         """Forget which values fields hold: code of the user has run."""
-        for state in self._fields.values():
+        for state in self._states.values():
             state.now = -1
 
     def end(self) -> None:
         """Restore the last values."""
-        for state in self._fields.values():
+        for state in self._states.values():
             if state.copies and state.now is not None:
-                restore(state.leaf, state.last)
+                state.data.restore(state.last)
             state.last = None
 
 
 def _check_versions(name: str, uses: list[Use]) -> None:
     """Raise if a gradient needs an element as it was before and as it is after the launch."""
-    old = {use.leaf.key for use in uses if use.kind == "old"}
+    old = {use.data.key for use in uses if use.kind == "old"}
+    _check_aliases(name, uses)
     for use in uses:
-        if use.kind != "new" or use.leaf.key not in old:
+        if use.kind != "new" or use.data.key not in old:
             continue
         written = Region()
         for other in uses:
-            if other.kind == "writes" and other.leaf.key == use.leaf.key:
+            if other.kind == "writes" and other.data.key == use.data.key:
                 written.add(other.slice)
-        before = [u for u in uses if u.kind == "old" and u.leaf.key == use.leaf.key and written.overlaps(u.slice)]
+        before = [u for u in uses if u.kind == "old" and u.data.key == use.data.key and written.overlaps(u.slice)]
         if before and written.overlaps(use.slice):
             raise WujiRuntimeError(
-                f"the gradient of kernel `{name}` needs values of field {label(use.leaf.name)} from before and from after it\n"
+                f"the gradient of kernel `{name}` needs values of {use.data.name} from before and from after it\n"
                 f"  = note: it reads the value from before at {before[0].at}, and the one from after at {use.at}\n"
-                "  = help: write to another field, or split the kernel in two"
+                "  = help: write to another field, or split the kernel in two",
+                "W0736",
             )
 
 
-def copy_of(leaf: Leaf, is_sparse: bool = False) -> Any:
-    """Copy all elements of a field; of a sparse one, those that are active."""
-    import numpy
-
-    native = leaf.ready() if leaf.native is None else leaf.native
-    if is_sparse or (leaf.node is not None and leaf.node.is_sparse):
-        return [(at, native.get(at)) for at in native.active()]
-    ty = type_by_ir(leaf.type)
-    dtype = ty.dtype if isinstance(ty, MatrixType) else ty
-    out = numpy.empty(native.shape + (ty.shape if isinstance(ty, MatrixType) else ()), dtype=dtype.numpy_name)
-    native.read_into(out)
-    return out
-
-
-def restore(leaf: Leaf, values: Any) -> None:
-    """Write a copy back."""
-    native = leaf.ready() if leaf.native is None else leaf.native
-    if isinstance(values, list):
-        for at, value in values:
-            native.set(at, value)
-    else:
-        native.write_from(values)
+def _check_aliases(name: str, uses: list[Use]) -> None:
+    """Raise if a kernel writes to an array, and its gradient needs values of another argument that shares memory with it."""
+    for use in uses:
+        if use.kind not in ("old", "new") or not isinstance(use.data, StoredArray):
+            continue
+        for other in uses:
+            if other.kind != "writes" or other.data is use.data or not use.data.overlaps(other.data):
+                continue
+            written = Region()
+            written.add(other.slice)
+            if other.data.key != use.data.key or written.overlaps(use.slice):
+                raise WujiRuntimeError(
+                    f"arguments of kernel `{name}` share memory: it writes to {other.data.name}, and its gradient needs values of {use.data.name}\n"
+                    f"  = note: it reads at {use.at}, and writes at {other.at}\n"
+                    "  = help: pass arrays that do not overlap",
+                    "W0706",
+                )
 
 
-def uses_of(code: Any, given: Iterable[Any]) -> list[Use]:
-    """Return how a launch with these arguments of the program uses fields."""
-    values = list(given)
+def uses_of(code: Any, args: tuple[Any, ...], with_tangents: bool) -> list[Use]:
+    """Return how a launch with these arguments uses fields and arrays."""
+    values = list(code.take(args))
 
     def index(part: tuple[int | None, int] | None) -> int | None:
         if part is None:
@@ -212,4 +263,11 @@ def uses_of(code: Any, given: Iterable[Any]) -> list[Use]:
         value = values[code.positions[parameter]]
         return int(value) + offset if hasattr(value, "__index__") else None
 
-    return [Use(code.leaves[field], kind, tuple(index(part) for part in where), at) for field, kind, where, at in code.uses if field in code.leaves]
+    fields = {number: StoredField(leaf, with_tangents) for number, leaf in code.leaves.items()}
+    arrays = {number: StoredArray(get(args), name) for number, (name, get) in code.arrays.items()}
+    return [
+        Use(stored[number], kind, tuple(index(part) for part in where), at)
+        for stored, uses in ((fields, code.uses), (arrays, code.array_uses))
+        for number, kind, where, at in uses
+        if number in stored
+    ]

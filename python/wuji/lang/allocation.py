@@ -10,6 +10,7 @@ from .snode import Axis, FieldsBuilder, check_extents, shape_of
 
 if TYPE_CHECKING:
     from .field import Field
+    from .snode import Leaf
 
 
 def allocate(field: Field, shape: Any, order: str | None, offset: Any, parts: list[Field] | None = None) -> None:
@@ -46,3 +47,15 @@ def allocate(field: Field, shape: Any, order: str | None, offset: Any, parts: li
         elif extents:
             node = node.dense(Axis(*range(len(extents))), extents)
         part._place(node, offsets)
+
+
+def allocate_tangent(gradient: Leaf) -> None:
+    """Allocate the tangent of a gradient, for second derivatives, in a tree of its own."""
+    tangent = gradient.companion("dual")
+    if tangent is None or tangent.node is not None or tangent.native is not None:
+        return
+    native = gradient.ready()
+    builder = FieldsBuilder()
+    rank = len(native.shape)
+    tangent.place(builder.root.dense(Axis(*range(rank)), native.shape) if rank else builder.root, native.offset if rank else None)
+    builder.finalize()

@@ -196,6 +196,7 @@ class Binder:
         self.kernel = kernel
         self.mode = mode
         self.gradients: dict[int, ArrayVal] = {}  # number of an array -> its gradient
+        self.arrays: dict[int, tuple[str, Callable[[tuple[Any, ...]], Any]]] = {}  # number of an array -> its name, and where it is in a call
         self.cx = cx
         self.unaliased = unaliased
         self.arguments: list[tuple[str, int]] = []
@@ -245,6 +246,7 @@ class Binder:
         ir, rank, contiguous, writable = array_key(self.kernel, p, value)
         number = self.cx.builder.array(name, ir, rank, writable, contiguous, self.unaliased)
         self.arguments.append(("a", number))
+        self.arrays[number] = (name, get)
         self.steps.append(lambda args: _bare(get(args)))
 
         def grad() -> ArrayVal:
@@ -269,11 +271,24 @@ class Binder:
         made = self.gradients[of] = ArrayVal(number, type_by_ir(ir), rank, f"{name}.grad", spec.boundary == "clamp")
         return made
 
-    def derivatives(self) -> _native.Derivatives:
-        """Return where the derivatives of all fields and arrays are that the kernel accesses."""
-        kind = "grad" if self.mode == "reverse" else "dual"
-        fields = []
-        for number, leaf in list(self.cx.leaves.items()):
+    def derivatives(self) -> list[_native.Derivatives]:
+        """Return where the derivatives of all fields and arrays are that the kernel accesses: one entry for each mode of differentiation, innermost first."""
+        leaves: dict[int, Any] = dict(self.cx.leaves)
+        if self.mode == "forward":
+            return [("forward", self._companions("dual", leaves), [])]
+        arrays = [(of, made.number) for of, made in self.gradients.items()]
+        reverse: _native.Derivatives = ("reverse", self._companions("grad", leaves), arrays)
+        if self.mode == "reverse":
+            return [reverse]
+        # Gradients are among the fields now, and have tangents.
+        for number, gradient in reverse[1]:
+            leaves[gradient] = leaves[number].grad
+        return [reverse, ("forward", self._companions("dual", leaves), [])]
+
+    def _companions(self, kind: str, leaves: dict[int, Any]) -> list[tuple[int, int]]:
+        """Return the fields that have a gradient or tangent, each with that."""
+        found = []
+        for number, leaf in leaves.items():
             other: Leaf | None = getattr(leaf, kind)
             if other is not None and (other.node is not None or other.native is not None):
                 primal, derivative = leaf.ready(), other.ready()
@@ -282,9 +297,8 @@ class Binder:
                         f"`{leaf.name}.{kind}` has shape {derivative.shape} and offset {derivative.offset}, but `{leaf.name}` has shape {primal.shape} and offset {primal.offset}\n"
                         f"  = help: place both alike, or use `needs_{kind}=True`"
                     )
-                fields.append((number, self.cx.field_number(derivative.tree, other.number)))
-        arrays = [(of, made.number) for of, made in self.gradients.items()] if kind == "grad" else []
-        return (self.mode, fields, arrays)
+                found.append((number, self.cx.field_number(derivative.tree, other.number)))
+        return found
 
     def taker(self) -> Any:
         steps = self.steps

@@ -44,7 +44,7 @@ _DROPPED = ("W0401", "W0402")
 class Specialization:
     """A kernel compiled for one combination of argument types and template arguments."""
 
-    __slots__ = ("gradients", "key_objects", "keys", "leaves", "positions", "program", "take", "uses", "wrap")
+    __slots__ = ("array_uses", "arrays", "gradients", "key_objects", "keys", "leaves", "positions", "program", "take", "uses", "wrap")
 
     def __init__(self, program: _native.Program, take: Any, wrap: Any) -> None:
         self.program = program
@@ -53,9 +53,12 @@ class Specialization:
         self.key_objects: list[Any] = []  # objects whose identity is in the key, or weak references to them
         self.gradients = False  # whether the program also gets gradients of arrays
         self.keys: frozenset[tuple[int, int]] = frozenset()  # the fields that the kernel accesses
-        # Of a gradient: how it uses fields, these by number, and the arguments that are parameters.
-        self.uses: list[Any] = []
+        # The fields and arrays, by number.
         self.leaves: dict[int, Leaf] = {}
+        self.arrays: dict[int, tuple[str, Callable[[tuple[Any, ...]], Any]]] = {}
+        # Of a gradient: how it uses fields and arrays, and the arguments that are parameters.
+        self.uses: list[Any] = []
+        self.array_uses: list[Any] = []
         self.positions: dict[int, int] = {}
 
 
@@ -190,7 +193,7 @@ class Kernel:
         return self._call(args, named)
 
     def _call(self, args: tuple[Any, ...], named: dict[str, Any], mode: str = "") -> Any:
-        """Launch the kernel, or the one of its derivatives: ``"reverse"`` or ``"forward"``."""
+        """Launch the kernel, or the one of its derivatives: ``"reverse"``, ``"forward"``, or ``"second"`` for the tangents of gradients."""
         if context.compiling() is not None:
             raise WujiSyntaxError("Kernels cannot call other kernels: a kernel is being compiled")
         world = runtime.current()
@@ -316,11 +319,12 @@ class Kernel:
         if config.print_ir or config.print_preprocessed_ir:  # type: ignore[attr-defined]
             print(b.text())
         native = cx.runtime.native
-        program = b.finish(native, binder.arguments, binder.derivatives()) if mode else b.finish(native, binder.arguments)
-        code = Specialization(program, binder.taker(), wrap if mode != "reverse" else None)
+        program = b.finish(native, binder.arguments, binder.derivatives() if mode else [])
+        code = Specialization(program, binder.taker(), wrap if mode in ("", "forward") else None)
         code.gradients = bool(binder.gradients)
+        code.leaves, code.arrays = cx.leaves, binder.arrays
         if mode == "reverse":
-            code.uses, code.leaves = program.uses(), cx.leaves
+            code.uses, code.array_uses = program.uses(), program.array_uses()
             code.positions = {n: at for at, (kind, n) in enumerate(binder.arguments) if kind == "p"}
         code.keys = frozenset(leaf.key for leaf in cx.leaves.values())
         return code
@@ -475,6 +479,7 @@ class GradKernel:
         self.bound = bound
 
     def __call__(self, *args: Any, **named: Any) -> None:
+        recording.gradients_run()
         with recording.paused():
             self.kernel._call((*self.bound, *args), named, "reverse")
 

@@ -60,7 +60,17 @@ def _flatten(rows: Any) -> tuple[list[Any], tuple[int, ...]]:
     return [x for entries, _ in parts for x in entries], (len(rows), parts[0][1][0])
 
 
-class Matrix(Operators):
+class _MatrixClass(type):
+    """Makes methods functions of the class, too: `ti.Vector.normalized(v)`."""
+
+    def __getattr__(cls, name: str) -> Any:
+        method = matrix_ops.METHODS.get(name)
+        if method is None:
+            raise AttributeError(f"`ti.{cls.__name__}` has no attribute `{name}`")
+        return method
+
+
+class Matrix(Operators, metaclass=_MatrixClass):
     """A matrix, or with one axis a vector: ``ti.Matrix([[1, 2], [3, 4]])``.
 
     In a kernel, the same call creates a run-time value.

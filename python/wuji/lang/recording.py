@@ -15,6 +15,7 @@ class Recorder(Protocol):
     """What launches and writes of the host are reported to."""
 
     thread: int
+    computes_tangents: bool
 
     def launch(self, kernel: Kernel, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
         """Launch a kernel, and record it."""
@@ -28,6 +29,9 @@ class Recorder(Protocol):
     def copy(self, to: Any, source: Any) -> None:
         """Record that the host copies one field to another."""
 
+    def gradients_run(self) -> None:
+        """Take note that gradients are computed while this recorder is active."""
+
 
 # The recorders, innermost last. Empty most of the time, which makes the check in each launch cheap.
 active: list[Recorder] = []
@@ -35,9 +39,7 @@ active: list[Recorder] = []
 
 def current() -> Recorder | None:
     """Return the innermost recorder of this thread."""
-    thread = threading.get_ident()
-    # A copy: other threads may change the list.
-    return next((recorder for recorder in reversed(tuple(active)) if recorder.thread == thread), None)
+    return next(reversed(_own()), None)
 
 
 def launch(kernel: Kernel, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
@@ -60,11 +62,28 @@ def copied(to: Any, source: Any) -> None:
         recorder.copy(to, source)
 
 
+def _own() -> list[Recorder]:
+    """Return the recorders of this thread, innermost last."""
+    thread = threading.get_ident()
+    # A copy: other threads may change the list.
+    return [recorder for recorder in tuple(active) if recorder.thread == thread]
+
+
+def forward_mode() -> Recorder | None:
+    """Return the recorder of this thread that computes tangents."""
+    return next((recorder for recorder in _own() if recorder.computes_tangents), None)
+
+
+def gradients_run() -> None:
+    """Report that gradients are computed, to all recorders of this thread."""
+    for recorder in _own() if active else ():
+        recorder.gradients_run()
+
+
 @contextmanager
 def paused() -> Iterator[None]:
     """Record nothing of this thread in the block."""
-    thread = threading.get_ident()
-    own = [recorder for recorder in tuple(active) if recorder.thread == thread]
+    own = _own()
     for recorder in own:
         active.remove(recorder)
     try:

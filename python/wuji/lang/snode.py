@@ -103,7 +103,7 @@ class _Structure:
         return self.sparse
 
     def companions(self, kind: str) -> list[Leaf]:
-        """Return all gradients (``"grad"``), tangents (``"dual"``) or other fields (``""``) at or below this node."""
+        """Return all gradients (``"grad"``), tangents (``"dual"``, ``"grad.dual"``) or other fields (``""``) at or below this node."""
         own = [leaf for leaf in self.leaves if leaf.kind == kind]
         return own + [leaf for child in self.children for leaf in child.companions(kind)]
 
@@ -394,7 +394,7 @@ class Leaf:
     def __init__(self, name: str, type: str, kind: str = "") -> None:
         self.name = name
         self.type = type
-        self.kind = kind  # "grad" or "dual" if it is a companion itself
+        self.kind = kind  # "grad", "dual" or "grad.dual" if it is a companion itself
         self.grad: Leaf | None = None
         self.dual: Leaf | None = None
         self.needed: tuple[str, ...] = ()  # companions that the user has asked for
@@ -405,10 +405,11 @@ class Leaf:
         self.key = (-1, -1)  # number of the tree in the process, and of the field in the tree
 
     def companion(self, kind: str) -> Leaf | None:
-        """Return the gradient (``"grad"``) or the tangent (``"dual"``); None for integers, and for companions."""
+        """Return the gradient (``"grad"``) or the tangent (``"dual"``); None for integers. Of companions, only gradients have a tangent."""
         found: Leaf | None = getattr(self, kind)
-        if found is None and not self.kind and self.type.startswith("f"):
-            found = Leaf(f"{self.name}.{kind}" if self.name else "", self.type, kind)
+        own = f"{self.kind}.{kind}" if self.kind else kind
+        if found is None and own in ("grad", "dual", "grad.dual") and self.type.startswith("f"):
+            found = Leaf(f"{self.name}.{kind}" if self.name else "", self.type, own)
             setattr(self, kind, found)
         return found
 

@@ -47,6 +47,7 @@ def op(function: Callable[..., Any], outputs: Callable[..., Any], *, clear_gradi
             return made
 
         @staticmethod
+        @torch.autograd.function.once_differentiable  # type: ignore[misc, untyped-decorator, unused-ignore]
         def backward(ctx: Any, *gradients: Any) -> Any:
             if clear_gradients:
                 clear_all_gradients()

@@ -52,6 +52,7 @@ pub struct Derivatives {
 pub struct Gradient {
     pub module: Module,
     pub uses: Vec<FieldUse>,
+    pub array_uses: Vec<ArrayUse>,
     /// Remarks about serial loops.
     pub remarks: Vec<Remark>,
 }
@@ -62,6 +63,15 @@ pub struct FieldUse {
     pub field: Field,
     pub kind: UseKind,
     /// The element, axis by axis.
+    pub index: Vec<IndexRange>,
+    pub span: Span,
+}
+
+/// The same for an array.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ArrayUse {
+    pub array: Array,
+    pub kind: UseKind,
     pub index: Vec<IndexRange>,
     pub span: Span,
 }
@@ -141,7 +151,8 @@ pub fn reverse(module: &Module, adjoints: &Derivatives) -> Result<Gradient> {
     explain(&remarks);
     Ok(Gradient {
         module: m,
-        uses,
+        uses: uses.fields,
+        array_uses: uses.arrays,
         remarks,
     })
 }

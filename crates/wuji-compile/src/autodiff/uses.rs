@@ -1,21 +1,21 @@
-//! Which elements of fields a kernel and its gradient kernel access, and whether the gradient kernel reads what it needs.
+//! Which elements of fields and arrays a kernel and its gradient kernel access, and whether the gradient kernel reads what it needs.
 
-use super::{Derivatives, FieldUse, IndexRange, UseKind};
+use super::{ArrayUse, Derivatives, FieldUse, IndexRange, UseKind};
 use crate::analysis::affine::AffineAnalysis;
 use crate::autodiff::activity::Activity;
 use crate::rewrite::Structure;
 use rustc_hash::FxHashSet;
 use std::cmp::Ordering;
 use wuji_ir::entities::{Field, Inst, Value};
-use wuji_ir::module::{Function, Module, ValueDef};
+use wuji_ir::module::{Function, Module, Span, ValueDef};
 use wuji_ir::ops::{AccessOp, BinOp, ControlOp, Op, OpClass, Place, Step};
 use wuji_ir::types::Imm;
 use wuji_ir::{Error, Position, Result};
 
-/// An access of a field.
+/// An access of a field or array.
 struct Use {
     inst: Inst,
-    field: Field,
+    place: Place,
     op: AccessOp,
     /// The number of the instruction of the kernel's entry region that it is in.
     unit: usize,
@@ -23,14 +23,54 @@ struct Use {
     order: usize,
 }
 
-/// The uses of all fields; an error if the kernel overwrites values that its gradient needs.
-pub(super) fn of(m: &Module, f: &Function, d: &Derivatives) -> Result<Vec<FieldUse>> {
+/// The uses of all fields and arrays.
+#[derive(Default)]
+pub(super) struct Uses {
+    pub fields: Vec<FieldUse>,
+    pub arrays: Vec<ArrayUse>,
+}
+
+impl Uses {
+    fn add(&mut self, place: Place, kind: UseKind, index: Vec<IndexRange>, span: Span) {
+        match place {
+            Place::Field(field) => add_once(
+                &mut self.fields,
+                FieldUse {
+                    field,
+                    kind,
+                    index,
+                    span,
+                },
+            ),
+            Place::Array(array) => add_once(
+                &mut self.arrays,
+                ArrayUse {
+                    array,
+                    kind,
+                    index,
+                    span,
+                },
+            ),
+            // They end with the launch.
+            Place::Local(_) | Place::Temp(_) => {}
+        }
+    }
+}
+
+fn add_once<T: PartialEq>(all: &mut Vec<T>, added: T) {
+    if !all.contains(&added) {
+        all.push(added);
+    }
+}
+
+/// The uses of all fields and arrays; an error if the kernel overwrites values that its gradient needs.
+pub(super) fn of(m: &Module, f: &Function, d: &Derivatives) -> Result<Uses> {
     let activity = Activity::of(&m.env, &m.funcs, f, d, true)?;
     check_temps(m, f, &activity)?;
     let all = accesses(f);
     let structure = Structure::of(f);
     let mut order = Order::new(f, &structure);
-    let mut out = Vec::new();
+    let mut out = Uses::default();
     for access in &all {
         let data = &f.insts[access.inst];
         let kind = match access.op {
@@ -40,21 +80,11 @@ pub(super) fn of(m: &Module, f: &Function, d: &Derivatives) -> Result<Vec<FieldU
             AccessOp::Load => UseKind::Reads,
             AccessOp::Store | AccessOp::Atomic(_) | AccessOp::CompareExchange => UseKind::Writes,
         };
-        let found = FieldUse {
-            field: access.field,
-            kind,
-            index: indices(m, f, access),
-            span: f.spans[access.inst],
-        };
-        if kind != UseKind::Reads && access.op == AccessOp::Load {
-            out.push(FieldUse {
-                kind: UseKind::Reads,
-                ..found.clone()
-            });
+        let (index, span) = (indices(m, f, access), f.spans[access.inst]);
+        if access.op == AccessOp::Load && kind != UseKind::Reads {
+            out.add(access.place, UseKind::Reads, index.clone(), span);
         }
-        if !out.contains(&found) {
-            out.push(found);
-        }
+        out.add(access.place, kind, index, span);
     }
     Ok(out)
 }
@@ -93,13 +123,16 @@ pub(super) fn read_and_overwritten(f: &Function) -> Vec<Field> {
     let mut order = Order::new(f, &structure);
     let mut out = Vec::new();
     for store in all.iter().filter(|a| a.op == AccessOp::Store) {
+        let Place::Field(field) = store.place else {
+            continue;
+        };
         let mut read = |a: &Use| {
-            a.field == store.field
+            a.place == store.place
                 && a.op == AccessOp::Load
                 && matches!(order.of(store, a), Relation::Before | Relation::Unknown)
         };
-        if all.iter().any(&mut read) && !out.contains(&store.field) {
-            out.push(store.field);
+        if all.iter().any(&mut read) {
+            add_once(&mut out, field);
         }
     }
     out
@@ -112,11 +145,11 @@ fn accesses(f: &Function) -> Vec<Use> {
         let inside = regions.flat_map(|r| f.insts_in(*r));
         for inst in std::iter::once(*outer).chain(inside) {
             if let OpClass::Access(op, access) = f.insts[inst].op.class()
-                && let Place::Field(field) = access.place
+                && matches!(access.place, Place::Field(_) | Place::Array(_))
             {
                 out.push(Use {
                     inst,
-                    field,
+                    place: access.place,
                     op,
                     unit,
                     order: out.len(),
@@ -136,7 +169,7 @@ fn address<'f>(f: &'f Function, access: &Use) -> &'f [Value] {
 fn needed_version(m: &Module, order: &mut Order, all: &[Use], load: &Use) -> Result<UseKind> {
     let (mut old, mut new) = (None, None);
     for write in all {
-        if write.field != load.field || write.op == AccessOp::Load {
+        if write.place != load.place || write.op == AccessOp::Load {
             continue;
         }
         match order.of(write, load) {
@@ -147,7 +180,11 @@ fn needed_version(m: &Module, order: &mut Order, all: &[Use], load: &Use) -> Res
     }
     match (old, new) {
         (Some(old), Some(_)) => {
-            let name = format!("`{}`", m.fields[load.field].name);
+            let name = match load.place {
+                Place::Field(field) => format!("`{}`", m.fields[field].name),
+                Place::Array(array) => format!("`{}`", m.arrays[array].name),
+                Place::Local(_) | Place::Temp(_) => "a variable".to_owned(),
+            };
             Err(overwritten(m, order.f, &name, load.inst, old.inst))
         }
         (Some(_), None) => Ok(UseKind::NeedsOld),
@@ -297,7 +334,11 @@ fn overwritten(m: &Module, f: &Function, name: &str, load: Inst, write: Inst) ->
 }
 
 fn indices(m: &Module, f: &Function, access: &Use) -> Vec<IndexRange> {
-    let rank = m.fields[access.field].rank();
+    let rank = match access.place {
+        Place::Field(field) => m.fields[field].rank(),
+        Place::Array(array) => m.arrays[array].rank.into(),
+        Place::Local(_) | Place::Temp(_) => 0,
+    };
     let args = &f.insts[access.inst].args;
     args.iter().take(rank).map(|v| index(f, *v)).collect()
 }

@@ -7,7 +7,7 @@ mod parts;
 use crate::convert::integer;
 use crate::error::OrRaise;
 use crate::layout::Tree;
-use crate::program::{FieldUse, Program};
+use crate::program::{Program, Use};
 use crate::waiting::detached;
 use crate::world::World;
 use derivatives::{DerivativesLike, Mode};
@@ -680,14 +680,14 @@ impl Builder {
         self.printed().to_string()
     }
 
-    /// Compile the kernel, or one that computes derivatives of it.
-    #[pyo3(signature = (world, arguments, derivatives=None))]
+    /// Compile the kernel, or one that computes derivatives of it: those of derivatives, where there are several modes.
+    #[pyo3(signature = (world, arguments, derivatives=Vec::new()))]
     fn finish(
         &mut self,
         py: Python<'_>,
         world: &World,
         arguments: Vec<(String, usize)>,
-        derivatives: Option<DerivativesLike>,
+        derivatives: Vec<DerivativesLike>,
     ) -> PyResult<Program> {
         self.ensure_open()?;
         if self.frames.len() != 1 {
@@ -707,22 +707,25 @@ impl Builder {
         let (kernel, _) = frame
             .finish(span)
             .map_err(|Invalid(what)| self.invalid(what))?;
-        let derivatives = derivatives.map(|d| self.derivatives(d)).transpose()?;
+        let modes = derivatives.into_iter().map(|d| self.derivatives(d));
+        let modes = modes.collect::<PyResult<Vec<Mode>>>()?;
         let mut m = std::mem::take(&mut self.m);
         m.kernel = Some(m.add_func(kernel));
         let trees: Vec<wuji::Tree> = self.trees.drain(..).map(|t| t.0).collect();
         let count = slots.last().copied().unwrap_or(0);
         let world = world.world.clone();
         let load = move || {
-            let (m, uses) = match derivatives {
-                None => (m, Vec::new()),
-                Some(Mode::Reverse(adjoints)) => {
-                    let gradient = autodiff::reverse(&m, &adjoints)?;
-                    let uses = gradient.uses.iter().map(|u| FieldUse::of(&m, u));
-                    (gradient.module, uses.collect())
-                }
-                Some(Mode::Forward(tangents)) => (autodiff::forward(&m, &[tangents])?, Vec::new()),
-            };
+            let mut uses = Default::default();
+            for mode in modes {
+                m = match mode {
+                    Mode::Reverse(adjoints) => {
+                        let gradient = autodiff::reverse(&m, &adjoints)?;
+                        uses = Use::all(&m, &gradient);
+                        gradient.module
+                    }
+                    Mode::Forward(tangents) => autodiff::forward(&m, &[tangents])?,
+                };
+            }
             Ok((Kernel::load(&world, m.clone(), &trees)?, m, uses))
         };
         let (kernel, m, uses) = detached(py, || compile_aside(load))?.or_raise()?;
