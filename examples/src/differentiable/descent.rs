@@ -44,6 +44,19 @@ macro_rules! parameter {
 
 parameter!(f32, f64);
 
+/// Small numbers to start from, the same in each run: from `-scale` to `scale`.
+pub fn noise(count: usize, scale: f32) -> Vec<f32> {
+    let mut state = 0x9e37_79b9_u32;
+    let mut next = || {
+        // Xorshift.
+        state ^= state << 13;
+        state ^= state >> 17;
+        state ^= state << 5;
+        scale * (state as f32 / u32::MAX as f32 * 2.0 - 1.0)
+    };
+    (0..count).map(|_| next()).collect()
+}
+
 /// Takes a step against the gradient of a field: `x -= rate * gradient`.
 pub fn descend<T: Parameter, const D: usize>(x: &Field<T, D>, rate: f64) -> Result<()> {
     update(x, |_, gradient| -rate * gradient)

@@ -7,11 +7,16 @@
 pub mod billiards;
 mod choice;
 pub mod descent;
+pub mod diffmpm;
+pub mod diffmpm3d;
 pub mod electric;
+pub mod liquid;
+pub mod mass_spring;
 pub mod newton;
 pub mod plot;
 pub mod rigid_body;
 pub mod rollout;
+pub mod smoke;
 mod study;
 pub mod target;
 pub mod volume_renderer;
@@ -88,9 +93,14 @@ pub struct Options {
     pub threads: Option<u32>,
 }
 
-/// All simulators.
+/// All simulators, in the order of the paper.
 pub const ALL: &[&Simulator] = &[
+    &diffmpm::DIFFMPM,
+    &diffmpm3d::DIFFMPM3D,
+    &liquid::LIQUID_SIMULATOR,
+    &smoke::SMOKE,
     &wave::WAVE,
+    &mass_spring::MASS_SPRING,
     &billiards::BILLIARDS,
     &rigid_body::RIGID_BODY,
     &water_renderer::WATER_RENDERER,

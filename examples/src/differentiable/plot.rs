@@ -71,6 +71,45 @@ pub fn heights(field: &Field<f32, 2>, range: [f64; 2]) -> wuji::Result<Picture> 
     Ok(frame.to_picture())
 }
 
+/// Particles in the unit cube as shaded dots, seen from above and from the side; far ones are drawn first.
+pub fn particles(mut dots: Vec<([f32; 3], [f32; 3])>, ground: f32, radius: f32) -> Picture {
+    let (turn, tilt) = (0.6f32.sin_cos(), 0.45f32.sin_cos());
+    // To the right, up, and away from the eye.
+    let project = |[x, y, z]: [f32; 3]| {
+        let (x, y, z) = (x - 0.5, y - 0.25, 0.5 - z);
+        let (right, away) = (x * turn.1 - z * turn.0, x * turn.0 + z * turn.1);
+        [
+            right,
+            y * tilt.1 + away * tilt.0,
+            away * tilt.1 - y * tilt.0,
+        ]
+    };
+    let scale = SIDE as f32 / 1.3;
+    let place = |at: [f32; 3]| {
+        let [right, up, _] = project(at);
+        [right, up].map(|c| f64::from(c * scale + SIDE as f32 / 2.0))
+    };
+    let mut frame = Framebuffer::new(SIDE, SIDE, opaque(0x141a2c));
+    let corner = |x: f32, z: f32| place([x, ground, z]);
+    let [a, b, c, d] = [
+        corner(0.0, 0.0),
+        corner(1.0, 0.0),
+        corner(1.0, 1.0),
+        corner(0.0, 1.0),
+    ];
+    frame.triangle([a, b, c], opaque(0x2b3450));
+    frame.triangle([a, c, d], opaque(0x2b3450));
+    dots.sort_by(|a, b| project(b.0)[2].total_cmp(&project(a.0)[2]));
+    let size = f64::from(radius * scale).max(1.0);
+    for (at, color) in dots {
+        // Near and high particles are brighter.
+        let shade = (0.75 - 0.4 * project(at)[2] + 0.5 * (at[1] - ground)).clamp(0.3, 1.0);
+        let [r, g, b] = color.map(|c| c.clamp(0.0, 1.0) * shade);
+        frame.circle(place(at), size, [r, g, b, 1.0]);
+    }
+    frame.to_picture()
+}
+
 /// Pictures in a row, on white, with a gap between them. The tallest one sets the height.
 pub fn beside(pictures: &[Picture]) -> Picture {
     const GAP: usize = 6;
@@ -90,6 +129,18 @@ pub fn beside(pictures: &[Picture]) -> Picture {
         let found = columns.get(x).copied().flatten().and_then(pixel);
         found.unwrap_or([255; 3])
     })
+}
+
+/// Pictures of the same width, the first one on top.
+pub fn above(pictures: &[Picture]) -> Picture {
+    Picture {
+        width: pictures.first().map_or(0, |picture| picture.width),
+        height: pictures.iter().map(|picture| picture.height).sum(),
+        pixels: pictures
+            .iter()
+            .flat_map(|p| p.pixels.iter().copied())
+            .collect(),
+    }
 }
 
 /// An axis of losses.

@@ -2,7 +2,7 @@
 
 use super::*;
 use std::path::Path;
-use wuji::Field;
+use wuji::{Field, World};
 
 /// Runs a simulator at a small size, without files. Its goal must be reached.
 pub(super) fn reaches_its_goal(
@@ -13,6 +13,8 @@ pub(super) fn reaches_its_goal(
     let options = Options {
         size: Some(size),
         iterations: Some(iterations),
+        // One thread adds in the same order each time.
+        threads: Some(1),
         ..Options::default()
     };
     let study = Study::new(simulator, &options).expect("a study");
@@ -31,6 +33,12 @@ pub(super) fn reaches_its_goal(
     assert!(frames.len() > 1 && frames.iter().all(same));
     assert!(frames.windows(2).any(|pair| pair[0] != pair[1]));
     report
+}
+
+/// A world whose sums are the same each time.
+pub(super) fn world() -> World {
+    let world = World::builder().threads(1).build();
+    world.expect("a world")
 }
 
 /// Compares one component of the gradient of `x` with a central difference of `loss`. The tape ran for the values that `x` has.

@@ -135,7 +135,7 @@ fn run(study: &Study) -> Outcome<Report> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{gradient_is_a_difference, reaches_its_goal};
+    use super::super::tests::{gradient_is_a_difference, reaches_its_goal, world};
     use super::*;
 
     #[test]
@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn the_gradient_of_the_height_is_right() {
-        let tank = Tank::new(World::cpu().expect("a world"), 16).expect("fields");
+        let tank = Tank::new(world(), 16).expect("fields");
         tank.gradient().expect("a gradient");
         gradient_is_a_difference(&tank.height, (5 * 16 + 6, 0), (0.5, 1e-3), || {
             tank.simulate(|_, _| {})?;
