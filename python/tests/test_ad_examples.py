@@ -15,6 +15,7 @@ GOALS = {
     "throw": (8, "losses[-1] < 0.02 * losses[0]"),
     "billiards": (30, "min(losses) < 0.1 * losses[0]"),
     "ripples": (12, "losses[-1] < 0.3 * losses[0] and all(a > b for a, b in zip(losses, losses[1:]))"),
+    "smoke": (30, "losses[-1] < 0.2 * losses[0]"),
     "walker": (12, "losses[-1] < losses[0] - 0.25"),
 }
 
