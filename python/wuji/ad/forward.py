@@ -13,7 +13,9 @@ from ..lang.access_log import AccessLog
 from ..lang.enums import SNodeGradType
 from ..lang.field import Field
 from ..lang.kernel import Kernel
-from .gradients import clear_all_gradients
+from ..lang.snode import SNode
+from .cells import StoredCells
+from .gradients import clear_all_gradients, zero_at
 
 _NO_SEED = (
     "`seed` is not set for non 0-D field, please specify\n"
@@ -103,6 +105,17 @@ class FwdMode:
         """Constants that replace results have no tangents."""
         if self.log.accesses(written):
             clear("dual")
+
+    def deactivate(self, root: SNode, change: Callable[[], None]) -> None:
+        """Deactivated elements have no tangents."""
+        cells = StoredCells(root)
+        before = cells.elements()
+        change()
+        after = cells.elements()
+        for leaf in self.log.leaves():
+            if leaf.dual is not None and leaf.dual.native is not None:
+                for at in before.get(leaf.key, set()) - after.get(leaf.key, set()):
+                    zero_at(leaf.dual, at)
 
     def gradients_run(self) -> None:
         """Gradients are not tangents."""

@@ -31,6 +31,14 @@ def zero(leaf: Leaf) -> None:
     native.fill((0.0,) * ty.count if isinstance(ty, MatrixType) else 0.0)
 
 
+def zero_at(leaf: Leaf, at: tuple[int, ...]) -> None:
+    """Set an element to zero, unless it is inactive."""
+    ty = type_by_ir(leaf.type)
+    native = leaf.ready()
+    if native.is_active(at):
+        native.set(at, (0.0,) * ty.count if isinstance(ty, MatrixType) else 0.0)
+
+
 @python_only
 def clear_all_gradients(gradient_type: Any = SNodeGradType.ADJOINT) -> None:
     """Set all gradients of the current world to zero.

@@ -154,6 +154,7 @@ def restore(leaf: Leaf, values: Any) -> None:
     native = leaf.ready() if leaf.native is None else leaf.native
     if isinstance(values, list):
         for at, value in values:
-            native.set(at, value)
+            if native.is_active(at):
+                native.set(at, value)
     else:
         native.write_from(values)

@@ -18,9 +18,11 @@ from ..lang.arguments import gradient_of
 from ..lang.field import Field
 from ..lang.kernel import Kernel
 from ..lang.ndarray import Ndarray
+from ..lang.snode import SNode
+from .cells import StoredCells, clear_gradients
 from .gradients import clear_all_gradients
 from .stored import Stored, StoredArray, StoredField
-from .versions import Use, Versions, uses_of
+from .versions import CellUse, Removed, Use, Versions, cell_uses_of, uses_of
 
 
 class Step:
@@ -102,19 +104,43 @@ class Tape:
             for p, value in zip(kernel.parameters, full, strict=True)
         )
         forward = recording.forward_mode() is not None
-        tapes, uses = self._all(), _uses(kernel, full, early=self.loss is not None, forward=forward)
+        tapes, (uses, cells) = self._all(), _uses(kernel, full, early=self.loss is not None, forward=forward)
         for tape in tapes:
             tape._check_gradients(kernel, uses)
-            tape.versions.launch(len(tape.steps), kernel.function.__name__, uses)
+            tape.versions.launch(len(tape.steps), kernel.function.__name__, uses, cells)
         mode = "forward" if forward else ""
         result = kernel._call(full, {}, mode)
         if forward:
             _allocate_tangents(kernel, full)
         for tape in tapes:
-            tape.versions.launched(len(tape.steps))
+            removed = tape.versions.launched(len(tape.steps), kernel.function.__name__)
             tape.log.add(kernel, kept)
-            tape.steps.append(Step(lambda: kernel._call(kept, {}, mode), lambda: kernel._call(kept, {}, "second" if forward else "reverse")))
+
+            def undo(tape: Tape = tape, removed: list[Removed] = removed) -> None:
+                tape._end(removed)
+                kernel._call(kept, {}, "second" if forward else "reverse")
+
+            tape.steps.append(Step(lambda: kernel._call(kept, {}, mode), undo))
         return result
+
+    def deactivate(self, root: SNode, change: Callable[[], None]) -> None:
+        """Record that the host deactivates cells."""
+        innermost, *others = reversed(self._all())
+
+        def nothing() -> None:
+            """The innermost tape has done it."""
+
+        for tape in (*others, innermost):
+            tape._deactivate(StoredCells(root), change if tape is innermost else nothing)
+
+    def _deactivate(self, cells: StoredCells, change: Callable[[], None]) -> None:
+        removed = self.versions.deactivate(len(self.steps), cells, change)
+        self.steps.append(Step(change, lambda: self._end(removed)))
+
+    def _end(self, removed: list[Removed]) -> None:
+        """Set the gradients of elements to zero that have been deactivated."""
+        for before, after in removed:
+            clear_gradients(self.log.leaves(), before, after)
 
     def gradients_run(self) -> None:
         """Remember that gradients have been computed, which this tape has not recorded."""
@@ -236,6 +262,11 @@ class Overwriting:
         self._keep(StoredArray(get(full), name) for name, get in code.arrays.values())
         return kernel._call(full, {})
 
+    def deactivate(self, root: SNode, change: Callable[[], None]) -> None:
+        for tape in self.tapes:
+            tape.versions.deactivate(len(tape.steps), StoredCells(root), _nothing)
+        change()
+
     def gradients_run(self) -> None:
         for tape in self.tapes:
             tape.gradients_run()
@@ -252,18 +283,19 @@ class Overwriting:
         self._keep(stored(to))
 
 
-def _uses(kernel: Kernel, args: tuple[Any, ...], early: bool, forward: bool) -> list[Use]:
-    """Return how a launch and its gradient use fields and arrays. A kernel without a gradient raises now, or when gradients are computed."""
+def _uses(kernel: Kernel, args: tuple[Any, ...], early: bool, forward: bool) -> tuple[list[Use], list[CellUse]]:
+    """Return how a launch and its gradient use fields, arrays and cells. A kernel without a gradient raises now, or when gradients are computed."""
     try:
         code = kernel._code(args, "reverse")
-        return uses_of(code, args, forward)
+        uses = uses_of(code, args, forward)
+        return uses, cell_uses_of(code, uses)
     except WujiError as error:
         if early and error.code.startswith("W07"):
             raise
-        return []
+        return [], []
     except (TypeError, OverflowError, ValueError, KeyError):
         # Arguments that do not fit raise in the launch.
-        return []
+        return [], []
 
 
 def stored(data: Any) -> list[Stored]:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from ..exceptions import WujiAssertionError, WujiRuntimeError
+from .cells import StoredCells
 from .stored import Stored, StoredArray, StoredField
 
 # An index for each axis; None is any index.
 Slice = tuple[int | None, ...]
+# The active elements of fields, before and after cells have been deactivated.
+Removed = tuple[dict[Any, set[tuple[int, ...]]], dict[Any, set[tuple[int, ...]]]]
 # Later than all steps.
 _END = sys.maxsize
 
@@ -25,6 +28,30 @@ class Use:
         self.kind = kind  # "old", "new", "reads" or "writes"
         self.slice = where
         self.at = at
+
+
+class CellUse:
+    """How a launch uses the active cells of a tree."""
+
+    __slots__ = ("cells", "changes", "deactivates", "loops")
+
+    def __init__(self, cells: StoredCells, loops: bool, changes: bool, deactivates: bool) -> None:
+        self.cells = cells
+        self.loops = loops
+        self.changes = changes or deactivates
+        self.deactivates = deactivates
+
+
+class _Change:
+    """A change of active cells that is about to happen."""
+
+    __slots__ = ("before", "elements", "state", "use")
+
+    def __init__(self, state: _State, use: CellUse) -> None:
+        self.state = state
+        self.use = use
+        self.before = use.cells.copy() if use.changes else []
+        self.elements = use.cells.elements() if use.deactivates else {}
 
 
 class Region:
@@ -64,7 +91,7 @@ class Region:
 class _State:
     """A field or array that launches on a tape use."""
 
-    def __init__(self, data: Stored) -> None:
+    def __init__(self, data: Stored | StoredCells) -> None:
         self.data = data
         self.needed = Region()  # what gradients need of the current values
         self.needed_at = ""
@@ -82,15 +109,19 @@ class Versions:
         self.strict = strict  # refuse instead of copying
         self._states: dict[Any, _State] = {}
         self._uses: dict[int, list[Use]] = {}  # by number of the step
+        self._cell_uses: dict[int, list[CellUse]] = {}
+        self._changes: list[_Change] = []
 
-    def _state(self, data: Stored) -> _State:
+    def _state(self, data: Stored | StoredCells) -> _State:
         found = self._states.get(data.key)
         if found is None:
             found = self._states[data.key] = _State(data)
         return found
 
-    def launch(self, step: int, name: str, uses: list[Use]) -> None:
+    def launch(self, step: int, name: str, uses: list[Use], cells: list[CellUse]) -> None:
         """Get ready for a launch that is about to run."""
+        self._changes = [self._prepare(step, use) for use in cells]
+        self._cell_uses[step] = cells
         _check_versions(name, uses)
         for use in uses:
             if use.kind == "old":
@@ -100,15 +131,66 @@ class Versions:
                 self._overwrite(step, use.data, use.slice, f"(kernel={name}) ", use.at)
         self._uses[step] = uses
 
-    def launched(self, step: int) -> None:
-        """Note what the gradient of a launch needs of the values that it has left."""
+    def _prepare(self, step: int, use: CellUse) -> _Change:
+        """Get ready for a launch, or an action of the host, that may change active cells."""
+        state = self._state(use.cells)
+        if use.deactivates:
+            state.needed.add(())
+            for other in self._fields_of(use.cells):
+                if not other.needed.is_empty:
+                    self._keep(step, other, "", "")
+        return _Change(state, use)
+
+    def _finish(self, step: int, name: str, change: _Change) -> Removed | None:
+        """Note what has changed. Return the elements that are gone."""
+        state, use = change.state, change.use
+        after = use.cells.copy() if use.changes else []
+        if after != change.before:
+            added = any(now - before for now, before in zip(after, change.before, strict=True))
+            if added and (use.loops or use.deactivates):
+                raise WujiRuntimeError(
+                    f"kernel `{name}` activates cells of a tree, and loops over its active cells or deactivates some: its gradient needs {use.cells.name} from before and from after it\n"
+                    "  = help: split the kernel in two",
+                    "W0736",
+                )
+            if not state.needed.is_empty:
+                state.copies.append((step, change.before))
+                state.needed = Region()
+        if not use.deactivates:
+            state.needed.add(())
+            return None
+        return change.elements, use.cells.elements()
+
+    def deactivate(self, step: int, cells: StoredCells, change: Callable[[], None]) -> list[Removed]:
+        """Let the host deactivate cells. Return the elements that are gone."""
+        use = CellUse(cells, False, True, True)
+        prepared = self._prepare(step, use)
+        change()
+        removed = self._finish(step, "", prepared)
+        return [] if removed is None else [removed]
+
+    def _fields_of(self, cells: StoredCells) -> Iterator[_State]:
+        for state in self._states.values():
+            if isinstance(state.data, StoredField) and cells.has(state.data.leaf):
+                yield state
+
+    def launched(self, step: int, name: str) -> list[Removed]:
+        """Note what the gradient of a launch needs of the values that it has left. Return the elements that it has deactivated."""
+        removed = [found for change in self._changes if (found := self._finish(step, name, change)) is not None]
+        self._changes = []
         for use in self._uses[step]:
             if use.kind == "new":
                 self._need(step, use)
+        return removed
 
     def write(self, step: int, data: Stored) -> None:
         """Get ready for a write other than by a recorded launch."""
         self._overwrite(step, data, (None,) * 8, "", "")
+        cells = StoredCells.of(data.leaf) if isinstance(data, StoredField) else None
+        if cells is not None and not self._state(cells).needed.is_empty:
+            state = self._state(cells)
+            state.copies.append((step, state.data.copy()))
+            state.needed = Region()
 
     def _need(self, step: int, use: Use) -> None:
         state = self._state(use.data)
@@ -177,10 +259,12 @@ class Versions:
                 self._check_watched(_END, state)
         for state in self._states.values():
             if state.copies:
-                state.last, state.now = state.data.copy(), None
+                state.last, state.now = state.data.snapshot() if isinstance(state.data, StoredCells) else state.data.copy(), None
 
     def bring(self, step: int) -> None:
-        """Give fields and arrays the values that the gradient of a launch needs."""
+        """Give fields and arrays the values, and trees the active cells, that the gradient of a launch needs."""
+        for cell_use in self._cell_uses.get(step, ()):
+            self._bring_one(self._states[cell_use.cells.key], step if cell_use.deactivates else step + 1)
         # Where old values are needed, the others are the same before and after the launch.
         for kind, time in (("new", step + 1), ("old", step)):
             for use in self._uses.get(step, ()):
@@ -191,11 +275,18 @@ class Versions:
         if not state.copies:
             return
         wanted = next((n for n, (before, _) in enumerate(state.copies) if before >= time), None)
-        if wanted != state.now:
-            state.data.restore(state.last if wanted is None else state.copies[wanted][1])
-            for other in self._states_of(state.data):
-                other.now = -1
-            state.now = wanted
+        if wanted == state.now:
+            return
+        data, last = state.data, state.last
+        if isinstance(data, StoredCells):
+            data.restore(last[0] if wanted is None else state.copies[wanted][1])
+            disturbed = self._fields_of(data)
+        else:
+            data.restore(last if wanted is None else state.copies[wanted][1])
+            disturbed = self._states_of(data)
+        for other in disturbed:
+            other.now = -1
+        state.now = wanted
 
     def disturb(self) -> None:
         """Forget which values fields hold: code of the user has run."""
@@ -204,6 +295,10 @@ class Versions:
 
     def end(self) -> None:
         """Restore the last values."""
+        for state in self._states.values():
+            if isinstance(state.data, StoredCells) and state.copies and state.now is not None:
+                state.data.return_to(state.last)
+                state.now = None
         for state in self._states.values():
             if state.copies and state.now is not None:
                 state.data.restore(state.last)
@@ -248,6 +343,16 @@ def _check_aliases(name: str, uses: list[Use]) -> None:
                     "  = help: pass arrays that do not overlap",
                     "W0706",
                 )
+
+
+def cell_uses_of(code: Any, uses: list[Use]) -> list[CellUse]:
+    """Return how a launch uses the active cells of sparse trees."""
+    found = []
+    for access in code.sparse:
+        cells = StoredCells(access.root)
+        writes = any(use.kind == "writes" and isinstance(use.data, StoredField) and cells.has(use.data.leaf) for use in uses)
+        found.append(CellUse(cells, access.loops, access.activates or writes, access.deactivates))
+    return found
 
 
 def uses_of(code: Any, args: tuple[Any, ...], with_tangents: bool) -> list[Use]:

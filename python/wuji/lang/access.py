@@ -8,7 +8,7 @@ from typing import Any
 from ..exceptions import WujiIndexError, WujiSyntaxError, WujiTypeError
 from . import context, dtypes, emit
 from .compound import MatrixType, type_by_ir
-from .context import Compilation
+from .context import Compilation, SparseAccess
 from .field import ComponentField, Field, MatrixField, ScalarField, StructField
 from .matrix import Matrix
 from .naming import label
@@ -41,7 +41,10 @@ def index_ids(indices: list[Any]) -> tuple[int, ...]:
 def leaf_number(cx: Compilation, leaf: Leaf) -> int:
     native = leaf.ready()
     number = cx.field_number(native.tree, leaf.number)
-    cx.leaves[number] = leaf
+    if number not in cx.leaves:
+        cx.leaves[number] = leaf
+        if leaf.node is not None and leaf.node.is_sparse:
+            cx.cells_of(leaf.node)
     return number
 
 
@@ -176,8 +179,12 @@ class DynamicList:
             return cell_number(cx, self.field)
         return leaf_number(cx, self.field._first)
 
+    def _cells(self) -> SparseAccess:
+        return context.current().cells_of(self.field if isinstance(self.field, SNode) else self.field.node)
+
     def append(self, *values: Any) -> Expr:
         """Append an element and return its index, or -1 if the list is full."""
+        self._cells().activates = True
         at = Expr(_some(context.builder().cell("append", self._number(), self.ids)), dtypes.i32)
         if values:
             value = values[0] if len(values) == 1 else list(values)
@@ -194,6 +201,7 @@ class DynamicList:
 
     def deactivate(self) -> None:
         """Remove all elements."""
+        self._cells().deactivates = True
         ids = (*self.ids, context.builder().const("i32", 0))
         context.builder().cell("deactivate", self._number(), ids)
 
@@ -212,6 +220,8 @@ def _some(value: int | None) -> int:
 def cell_number(cx: Compilation, node: SNode) -> int:
     """Return the module's field number that represents the cells of a node."""
     cells = node._cells()
+    if node.is_sparse:
+        cx.cells_of(node)
     return cx.field_number(cells.tree, node.cells_number)
 
 
@@ -262,6 +272,7 @@ def activate(node: Any, indices: Any) -> None:
     """Activate a cell of a sparse node. Indices count cells of that node."""
     node = _node_of(node, "activate")
     cx = context.current()
+    cx.cells_of(node).activates = True
     cx.builder.cell("activate", cell_number(cx, node), _coordinates(node, indices, "activate"))
 
 
@@ -269,6 +280,7 @@ def deactivate(node: Any, indices: Any) -> None:
     """Deactivate a cell of a sparse node and everything below it. Indices count cells of that node."""
     node = _node_of(node, "deactivate")
     cx = context.current()
+    cx.cells_of(node).deactivates = True
     if node.kind == "dynamic":
         ids = _coordinates(node, indices, "deactivate", list_axis=False)
         cx.builder.cell("deactivate", cell_number(cx, node), (*ids, cx.builder.const("i32", 0)))
@@ -285,6 +297,7 @@ def append(node: Any, indices: Any, val: Any) -> Any:
     if snode.kind != "dynamic":
         raise WujiTypeError(f"ti.append only works on dynamic nodes, not on {snode!r}")
     cx = context.current()
+    cx.cells_of(snode).activates = True
     at = Expr(_some(cx.builder.cell("append", cell_number(cx, snode), index_ids(parts))), dtypes.i32)
     # Store the value to the fields placed in the list.
     values = val if isinstance(val, (list, tuple)) else [val]

@@ -9,6 +9,7 @@ from .ndarray import Ndarray
 
 if TYPE_CHECKING:
     from .kernel import Kernel, Specialization
+    from .snode import Leaf
 
 
 class AccessLog:
@@ -26,6 +27,11 @@ class AccessLog:
         for value in args:
             if isinstance(value, Ndarray):
                 self._arrays[id(value)] = value
+
+    def leaves(self) -> list[Leaf]:
+        """Return the fields that launches have accessed."""
+        found = {leaf.key: leaf for code in self._codes.values() for leaf in code.leaves.values()}
+        return list(found.values())
 
     def accesses(self, data: Any) -> bool:
         """Return whether a launch has accessed a field or array."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 if TYPE_CHECKING:
     from .. import _native
     from .runtime import Runtime
-    from .snode import Leaf
+    from .snode import Leaf, SNode
     from .values import Var
 
 lock = threading.RLock()
@@ -22,6 +22,18 @@ def python_only(function: Function) -> Function:
     """Mark a function as Python-scope only. Calls to it from a kernel are rejected: they would run once, at compile time."""
     function._wuji_python_only = True  # type: ignore[attr-defined]
     return function
+
+
+class SparseAccess:
+    """What a kernel does with the active cells of a tree."""
+
+    __slots__ = ("activates", "deactivates", "loops", "root")
+
+    def __init__(self, root: SNode) -> None:
+        self.root = root
+        self.loops = False
+        self.activates = False  # apart from writes to fields
+        self.deactivates = False
 
 
 class Compilation:
@@ -37,6 +49,7 @@ class Compilation:
         self.trees: list[Any] = []  # keeps the keys of `fields` valid
         self.fields: dict[int, int] = {}  # id of a tree -> number of its first field in this kernel
         self.leaves: dict[int, Leaf] = {}  # number of a field in this kernel -> the field
+        self.sparse: dict[int, SparseAccess] = {}  # of each sparse tree
         self.stopped: list[int] = []  # numbers of fields under `ti.stop_grad`
         self.functions: dict[Any, Any] = {}  # real functions -> their declarations
         self.config = LoopConfig()
@@ -53,6 +66,11 @@ class Compilation:
         if number is None:
             number = self.files[path] = self.builder.file(path)
         return number
+
+    def cells_of(self, node: SNode) -> SparseAccess:
+        """Return what the kernel does with the active cells of the tree that a node is in."""
+        root = node.path_from_root()[0]
+        return self.sparse.setdefault(id(root._structure), SparseAccess(root))
 
     def field_number(self, tree: Any, number: int) -> int:
         """Return the number of a tree's field in this kernel."""

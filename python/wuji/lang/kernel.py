@@ -24,7 +24,7 @@ from .arguments import Binder, Parameter, array_key, count, gradient_of, identif
 from .compiler.function import FunctionCompiler
 from .compiler.source import Source
 from .compound import MatrixType, StructType
-from .context import Compilation
+from .context import Compilation, SparseAccess
 from .dtypes import DataType
 from .errors import from_native
 from .matrix import Matrix
@@ -44,7 +44,7 @@ _DROPPED = ("W0401", "W0402")
 class Specialization:
     """A kernel compiled for one combination of argument types and template arguments."""
 
-    __slots__ = ("array_uses", "arrays", "gradients", "key_objects", "keys", "leaves", "positions", "program", "take", "uses", "wrap")
+    __slots__ = ("array_uses", "arrays", "gradients", "key_objects", "keys", "leaves", "positions", "program", "sparse", "take", "uses", "wrap")
 
     def __init__(self, program: _native.Program, take: Any, wrap: Any) -> None:
         self.program = program
@@ -56,6 +56,7 @@ class Specialization:
         # The fields and arrays, by number.
         self.leaves: dict[int, Leaf] = {}
         self.arrays: dict[int, tuple[str, Callable[[tuple[Any, ...]], Any]]] = {}
+        self.sparse: list[SparseAccess] = []
         # Of a gradient: how it uses fields and arrays, and the arguments that are parameters.
         self.uses: list[Any] = []
         self.array_uses: list[Any] = []
@@ -322,7 +323,7 @@ class Kernel:
         program = b.finish(native, binder.arguments, binder.derivatives() if mode else [])
         code = Specialization(program, binder.taker(), wrap if mode in ("", "forward") else None)
         code.gradients = bool(binder.gradients)
-        code.leaves, code.arrays = cx.leaves, binder.arrays
+        code.leaves, code.arrays, code.sparse = cx.leaves, binder.arrays, list(cx.sparse.values())
         if mode == "reverse":
             code.uses, code.array_uses = program.uses(), program.array_uses()
             code.positions = {n: at for at, (kind, n) in enumerate(binder.arguments) if kind == "p"}

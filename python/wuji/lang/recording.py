@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from .kernel import Kernel
+    from .snode import SNode
 
 
 class Recorder(Protocol):
@@ -28,6 +29,9 @@ class Recorder(Protocol):
 
     def copy(self, to: Any, source: Any) -> None:
         """Record that the host copies one field to another."""
+
+    def deactivate(self, root: SNode, change: Callable[[], None]) -> None:
+        """Deactivate cells of a tree, and record it."""
 
     def gradients_run(self) -> None:
         """Take note that gradients are computed while this recorder is active."""
@@ -60,6 +64,15 @@ def copied(to: Any, source: Any) -> None:
     recorder = current()
     if recorder is not None:
         recorder.copy(to, source)
+
+
+def deactivate(root: SNode, change: Callable[[], None]) -> None:
+    """Let the host deactivate cells of a tree."""
+    recorder = current() if active else None
+    if recorder is None:
+        change()
+    else:
+        recorder.deactivate(root, change)
 
 
 def _own() -> list[Recorder]:

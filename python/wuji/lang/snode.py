@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import _native
 from ..exceptions import WujiRuntimeError, WujiRuntimeTypeError, WujiSyntaxError
-from . import inspection, runtime
+from . import inspection, recording, runtime
 from .compound import type_by_ir
 from .context import python_only
 from .errors import from_native
@@ -319,8 +319,12 @@ class SNode:
     def deactivate_all(self) -> None:
         """Deactivate all cells and everything below them."""
         self._owner._ensure()
-        for cells in self._structure.sparse:
-            cells.deactivate_all()
+
+        def deactivate() -> None:
+            for cells in self._structure.sparse:
+                cells.deactivate_all()
+
+        recording.deactivate(self.path_from_root()[0], deactivate)
 
     def _count_active(self) -> int:
         return self._cells().count_active()

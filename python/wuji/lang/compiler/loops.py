@@ -150,6 +150,10 @@ class Loops:
         b.end_foreach()
 
     def _native_domain(self, domain: Any) -> Any:
+        if isinstance(domain, (Field, SNode)):
+            node = domain if isinstance(domain, SNode) else domain.node
+            if node.is_sparse:
+                self.cx.cells_of(node).loops = True
         if isinstance(domain, Field):
             return leaf_number(self.cx, domain._first)
         if isinstance(domain, SNode):
