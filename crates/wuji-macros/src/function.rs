@@ -7,9 +7,9 @@ use quote::{ToTokens, quote, quote_spanned};
 use syn::parse::Parser;
 use syn::punctuated::Punctuated;
 use syn::{
-    Error, Expr, ExprPath, FnArg, GenericParam, Ident, ItemFn, Meta, MetaNameValue, Pat,
-    ReceiverKind, Result, ReturnType, Signature, Token, TraitItemFn, Type, Visibility,
-    spanned::Spanned,
+    Error, Expr, ExprPath, FnArg, GenericArgument, GenericParam, Ident, ItemFn, Meta,
+    MetaNameValue, Pat, PathArguments, ReceiverKind, Result, ReturnType, Signature, Token,
+    TraitItemFn, Type, Visibility, spanned::Spanned,
 };
 
 pub(crate) fn expand(attribute: TokenStream, item: TokenStream, kernel: bool) -> TokenStream {
@@ -27,7 +27,13 @@ pub(crate) fn expand(attribute: TokenStream, item: TokenStream, kernel: bool) ->
         Ok(options) if options.grad => Some(gradient(&f)),
         Ok(_) | Err(_) => None,
     };
-    let walked = options.and_then(|o| expand_function(&f, kernel, &o));
+    let walked = options.and_then(|o| {
+        let expanded = expand_function(&f, kernel, &o)?;
+        match &o.own_grad {
+            Some(function) => with_gradient(&f, function, &expanded),
+            None => Ok(expanded),
+        }
+    });
     let expanded = walked.unwrap_or_else(|e| stub(&f, kernel, e));
     quote!(#beside #expanded)
 }
@@ -72,11 +78,85 @@ fn gradient(f: &ItemFn) -> TokenStream {
     }
 }
 
+/// A kernel with a gradient of its own: tapes call that function with the same arguments.
+fn with_gradient(f: &ItemFn, function: &ExprPath, kernel: &TokenStream) -> Result<TokenStream> {
+    let (span, _) = ends(function);
+    let (mut kept, mut args, mut later, mut types) = (vec![], vec![], vec![], vec![]);
+    let mut world = None;
+    for input in &f.sig.inputs {
+        let FnArg::Typed(p) = input else {
+            continue;
+        };
+        let Pat::Ident(name) = &*p.pat else {
+            continue;
+        };
+        let (name, ty) = (&name.ident, &p.ty);
+        if is_host_array(ty) {
+            return unsupported(
+                ty,
+                "a kernel with a gradient of its own takes fields and values, no arrays: the gradient runs later",
+            );
+        }
+        types.push(quote!(#ty));
+        args.push(quote!(#name));
+        if let Type::Reference(_) = &**ty {
+            world.get_or_insert(name);
+            kept.push(quote!(let #name = ::core::clone::Clone::clone(#name);));
+            later.push(quote!(&#name));
+        } else {
+            later.push(quote!(#name));
+        }
+    }
+    let Some(world) = world else {
+        return unsupported(
+            &f.sig.inputs,
+            "a kernel with a gradient of its own takes a field, or the world",
+        );
+    };
+    let (attrs, vis, name, generics) = (&f.attrs, &f.vis, &f.sig.ident, &f.sig.generics);
+    let given = generics.params.iter().filter_map(|p| match p {
+        GenericParam::Lifetime(_) => None,
+        GenericParam::Type(t) => Some(&t.ident),
+        GenericParam::Const(c) => Some(&c.ident),
+    });
+    let given: Vec<&Ident> = given.collect();
+    let given = (!given.is_empty()).then(|| quote!(::<#(#given),*>));
+    let mut outer = f.sig.clone();
+    outer.output = kernel_output(&f.sig.output);
+    for input in &mut outer.inputs {
+        if let FnArg::Typed(p) = input
+            && let Pat::Ident(i) = &mut *p.pat
+        {
+            i.mutability = None;
+        }
+    }
+    let check = quote_spanned! {span=>
+        let __gradient: fn(#(#types),*) -> ::wuji::Result<()> = #function;
+    };
+    Ok(quote! {
+        #(#attrs)*
+        #[track_caller]
+        #vis #outer {
+            #kernel
+            #check
+            ::wuji::__private::with_gradient(
+                ::wuji::__private::InWorld::its_world(#world),
+                || #name #given (#(#args),*),
+                { #(#kept)* move || __gradient(#(#later),*) },
+            )
+        }
+    })
+}
+
 /// The arguments of `#[kernel(..)]` and `#[func(..)]`.
 #[derive(Default)]
 struct Options {
     /// Whether a kernel has its gradient beside it.
     grad: bool,
+    /// The function that tapes call instead of its gradient kernel.
+    own_grad: Option<ExprPath>,
+    /// Whether tapes do not record a kernel.
+    no_grad: bool,
     precise: bool,
     /// The function for the reverse sweep.
     reverse: Option<ExprPath>,
@@ -89,6 +169,12 @@ impl Options {
         for argument in list {
             match argument {
                 Meta::Path(p) if kernel && p.is_ident("grad") => options.grad = true,
+                Meta::Path(p) if kernel && p.is_ident("no_grad") => options.no_grad = true,
+                Meta::NameValue(MetaNameValue {
+                    path,
+                    value: Expr::Path(function),
+                    ..
+                }) if kernel && path.is_ident("grad") => options.own_grad = Some(function),
                 Meta::Path(p) if !kernel && p.is_ident("precise") => options.precise = true,
                 Meta::NameValue(MetaNameValue {
                     path,
@@ -97,7 +183,7 @@ impl Options {
                 }) if !kernel && path.is_ident("reverse") => options.reverse = Some(function),
                 other => {
                     let known = if kernel {
-                        "`#[kernel]` takes no such argument; there is `grad`"
+                        "`#[kernel]` takes no such argument; there are `grad`, `grad = function` and `no_grad`"
                     } else {
                         "`#[func]` takes no such argument; there are `precise` and `reverse = function`"
                     };
@@ -292,8 +378,9 @@ fn walk_params(w: &mut Walker, f: &ItemFn) -> Result<Params> {
                 }));
             }
             FnArg::Typed(p) => {
+                let parameter = parameter(&p.ty);
                 let exclusive = match &*p.ty {
-                    Type::Reference(r) => Some(r.mutability.is_some()),
+                    Type::Reference(r) if parameter.is_none() => Some(r.mutability.is_some()),
                     _ => None,
                 };
                 if let Some(exclusive) = exclusive {
@@ -336,13 +423,27 @@ fn walk_params(w: &mut Walker, f: &ItemFn) -> Result<Params> {
                     };
                     let ty = &p.ty;
                     let (first, last) = ends(ty);
+                    if parameter.is_some() && !w.kernel {
+                        return unsupported(
+                            ty,
+                            "only kernels take a `Param`; a `#[func]` takes its value",
+                        );
+                    }
                     let number = if w.kernel {
                         let tag = own(&format!("__param{k}"), first);
                         let call = own("__call", first);
                         let arg = &name.ident;
                         let args = parens(quote_spanned!(first=> &mut #call, #arg), last);
+                        let bind = own(
+                            if parameter.is_some() {
+                                "param"
+                            } else {
+                                "value"
+                            },
+                            first,
+                        );
                         params.bind.push(
-                            quote_spanned!(first=> let #tag = ::wuji::__private::value #args;),
+                            quote_spanned!(first=> let #tag = ::wuji::__private::#bind #args;),
                         );
                         w.written_type(quote!(__recorder.tag(&#tag);))
                     } else {
@@ -459,7 +560,15 @@ fn expand_function(f: &ItemFn, kernel: bool, options: &Options) -> Result<TokenS
             i.mutability = None;
         }
     }
-    let inputs = &sig.inputs;
+    let mut inputs = sig.inputs.clone();
+    for input in &mut inputs {
+        if let FnArg::Typed(p) = input
+            && let Some(value) = parameter(&p.ty)
+        {
+            *p.ty = value;
+        }
+    }
+    let no_grad = options.no_grad.then(|| quote!(__call.no_grad();));
     let inner = inside(shadow);
     let (bind, used) = (&params.bind, &params.worlds);
     let call = own("__call", result_span);
@@ -474,6 +583,7 @@ fn expand_function(f: &ItemFn, kernel: bool, options: &Options) -> Result<TokenS
             let _ = |#inputs| -> #result { #(let _ = #used;)* #inner };
             #source
             let mut __call = ::wuji::__private::call(#name, &|| ());
+            #no_grad
             #(#bind)*
             #launch
         }
@@ -485,6 +595,36 @@ fn inside(block: TokenStream) -> TokenStream {
     match block.into_iter().next() {
         Some(proc_macro2::TokenTree::Group(g)) => g.stream(),
         _ => TokenStream::new(),
+    }
+}
+
+/// The type of the value, if a type is `&Param<T>`.
+fn parameter(ty: &Type) -> Option<Type> {
+    let Type::Reference(r) = ty else {
+        return None;
+    };
+    let Type::Path(p) = &*r.elem else {
+        return None;
+    };
+    let last = p.path.segments.last().filter(|s| s.ident == "Param")?;
+    let PathArguments::AngleBracketed(arguments) = &last.arguments else {
+        return None;
+    };
+    match arguments.args.first()? {
+        GenericArgument::Type(value) => Some(value.clone()),
+        _ => None,
+    }
+}
+
+/// Whether a type is an array of the host.
+fn is_host_array(ty: &Type) -> bool {
+    match ty {
+        Type::Reference(r) => is_host_array(&r.elem),
+        Type::Slice(_) => true,
+        Type::Path(p) => (p.path.segments.last()).is_some_and(|s| {
+            s.ident == "Array" || s.ident == "ArrayMut" || s.ident == "SharedArray"
+        }),
+        _ => false,
     }
 }
 

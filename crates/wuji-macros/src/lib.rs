@@ -24,6 +24,11 @@ use proc_macro::TokenStream;
 ///
 /// A `#[kernel(grad)]` also has its gradient: `step::grad(..)` takes the arguments of `step(..)` and runs the gradient kernel.
 /// It is a free function, and no type or module beside it has its name.
+///
+/// Of a `#[kernel(grad = g)]`, tapes call the function `g` instead of a gradient kernel, with the same arguments. `g` returns
+/// `wuji::Result<()>` and adds to the gradients of the inputs what those of the outputs imply.
+///
+/// Tapes do not record a `#[kernel(no_grad)]`: what it writes is a constant for gradients.
 #[proc_macro_attribute]
 pub fn kernel(attribute: TokenStream, item: TokenStream) -> TokenStream {
     function::expand(attribute.into(), item.into(), true).into()

@@ -1,9 +1,11 @@
 //! The arguments of a kernel, as a launch sees them.
 
 use crate::array::{Array, ArrayMut, SharedArray};
+use crate::autodiff::Param;
 use crate::cells::Cells;
 use crate::element::Element;
 use crate::field::Field;
+use crate::host::FieldHandle;
 use crate::layout::TreeInner;
 use crate::world::World;
 use smallvec::SmallVec;
@@ -27,6 +29,8 @@ pub(crate) enum ArgKind<'a> {
         ty: TypeOf,
         /// One scalar in each.
         slots: SmallVec<[u64; 4]>,
+        /// The field that has its derivatives.
+        field: Option<&'a FieldHandle>,
     },
     World(&'a World),
     Field {
@@ -104,6 +108,20 @@ impl<'a, T: Element> KernelArg<'a> for T {
         Ok(Arg(ArgKind::Value {
             ty: T::ir_type,
             slots,
+            field: None,
+        }))
+    }
+}
+
+impl<'a, T: Element> KernelArg<'a> for &'a Param<T> {
+    fn arg(self) -> Result<Arg<'a>> {
+        let mut slots = SmallVec::new();
+        slots.resize(T::SCALARS, 0);
+        self.get().to_slots(&mut slots);
+        Ok(Arg(ArgKind::Value {
+            ty: T::ir_type,
+            slots,
+            field: Some(self.handle()),
         }))
     }
 }

@@ -8,6 +8,7 @@ use crate::args::{Arg, ArgKind, ArrayOperand, KernelArg, TypeOf};
 use crate::autodiff::{self, Derived, InMode, Mode};
 use crate::element::Element;
 use crate::graph::Step;
+use crate::host::FieldHandle;
 use crate::lang;
 use crate::lang::ast::{Ast, Pat};
 use crate::lang::recording::{Bound, Recording};
@@ -55,6 +56,8 @@ pub struct Call<'a> {
     world: Option<World>,
     args: SmallVec<[Kind; 8]>,
     params: SmallVec<[u64; 16]>,
+    /// The fields with the derivatives of by-value parameters, by number.
+    scalars: SmallVec<[(u32, FieldHandle); 2]>,
     /// Each once, in the order of their first fields.
     trees: SmallVec<[Arc<TreeInner>; 4]>,
     arrays: SmallVec<[ArrayOperand<'a>; 2]>,
@@ -62,6 +65,8 @@ pub struct Call<'a> {
     error: Option<Error>,
     /// It runs the gradient kernel instead.
     gradient: bool,
+    /// Tapes do not record it.
+    no_grad: bool,
 }
 
 thread_local! {
@@ -112,6 +117,8 @@ pub(crate) struct Launch<'l> {
     pub(crate) params: &'l [u64],
     pub(crate) trees: &'l [Arc<TreeInner>],
     pub(crate) arrays: &'l [ArrayArg<'l>],
+    /// The fields with the derivatives of by-value parameters, by number.
+    pub(crate) scalars: &'l [(u32, FieldHandle)],
 }
 
 /// What a launch that has run leaves.
@@ -134,11 +141,18 @@ impl<'a> Call<'a> {
             world: None,
             args: SmallVec::new(),
             params: SmallVec::new(),
+            scalars: SmallVec::new(),
             trees: SmallVec::new(),
             arrays: SmallVec::new(),
             error: None,
             gradient: GRADIENT.take(),
+            no_grad: false,
         }
+    }
+
+    /// Its writes are constants for tapes.
+    pub fn no_grad(&mut self) {
+        self.no_grad = true;
     }
 
     /// The next argument.
@@ -148,8 +162,13 @@ impl<'a> Call<'a> {
                 self.enter(world);
                 Kind::World
             }
-            Ok(Arg(ArgKind::Value { ty, slots })) => {
+            Ok(Arg(ArgKind::Value { ty, slots, field })) => {
                 self.params.extend(slots);
+                if let Some(field) = field {
+                    self.enter(&field.tree.world);
+                    let values = self.args.iter().filter(|a| matches!(a, Kind::Value(_)));
+                    self.scalars.push((values.count() as u32, field.clone()));
+                }
                 Kind::Value(ty)
             }
             Ok(Arg(ArgKind::Field { tree, field })) => {
@@ -240,13 +259,22 @@ impl<'a> Call<'a> {
                 world.enter_kernel(key, source.compile(&world, &record())?)
             }
         };
-        let mode = self.gradient.then(|| InMode::enter(&world, Mode::Gradient));
-        let mode = mode.transpose()?;
+        if self.no_grad && world.modes().are_used() && world.modes().is_gradient() {
+            // Nothing depends on it.
+            return Ok(compiled.no_result());
+        }
+        let mode = if self.gradient {
+            Some(Mode::Gradient)
+        } else {
+            self.no_grad.then_some(Mode::Paused)
+        };
+        let mode = mode.map(|mode| InMode::enter(&world, mode)).transpose()?;
         let launched = Launch {
             compiled: &compiled,
             params: &self.params,
             trees: &trees,
             arrays: &views,
+            scalars: &self.scalars,
         }
         .run(&world)?;
         drop(mode);

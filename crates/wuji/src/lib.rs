@@ -59,7 +59,7 @@ pub mod viewer;
 pub mod world;
 
 pub use array::{Array, ArrayMut, SharedArray};
-pub use autodiff::{SavedField, StepReport, Tape};
+pub use autodiff::{Differentiable, GradReport, Param, SavedField, StepPlan, StepReport, Tape};
 pub use cells::Cells;
 pub use element::Element;
 pub use field::{Field, Window};
@@ -86,6 +86,6 @@ pub mod prelude {
     pub use crate::axes::{I, IJ, IJK, IJKL, J, JI, K, L};
     pub use crate::lang::*;
     pub use crate::{
-        Array, ArrayMut, Cells, Element, Field, Math, SharedArray, Tier, World, func, kernel,
+        Array, ArrayMut, Cells, Element, Field, Math, Param, SharedArray, Tier, World, func, kernel,
     };
 }

@@ -3,7 +3,7 @@
 //! Only compiled code knows how to find a cell. So the host reads and writes elements by kernels, too,
 //! and all backends agree.
 
-use crate::autodiff::Extent;
+use crate::autodiff::{CellChange, Extent};
 use crate::launch::Compiled;
 use crate::layout::{TreeBody, TreeInner, TreeShape, nothing};
 use smallvec::SmallVec;
@@ -46,6 +46,12 @@ pub(crate) enum Service {
     /// A value for all active elements.
     Fill,
     DeactivateAll,
+    /// Coordinates of the active cells of a node to an array of `i64`, one row each, as `List`.
+    ListCells,
+    /// Activates the cells of a node at the coordinates in an array of `i64`.
+    ActivateCells,
+    /// As `Import`, only for elements that are active.
+    ImportActive,
     /// The elements of a box to an array: the parameters are the box, half-open, first the lower
     /// ends.
     ReadBox,
@@ -71,7 +77,33 @@ impl Service {
             | Service::List
             | Service::Export
             | Service::DeactivateAll
+            | Service::ListCells
+            | Service::ActivateCells
+            | Service::ImportActive
             | Service::ReadBox => None,
+        }
+    }
+
+    /// How it changes which cells are active, as far as tapes have to know.
+    fn changes_cells(self) -> Option<CellChange> {
+        match self {
+            Service::Set
+            | Service::Activate
+            | Service::Append
+            | Service::Import
+            | Service::WriteBox
+            | Service::FillBox => Some(CellChange::Activates),
+            Service::Deactivate | Service::DeactivateAll => Some(CellChange::Deactivates),
+            Service::Get
+            | Service::IsActive
+            | Service::Length
+            | Service::Count
+            | Service::List
+            | Service::Export
+            | Service::Fill
+            | Service::ReadBox => None,
+            // Tapes themselves use these.
+            Service::ListCells | Service::ActivateCells | Service::ImportActive => None,
         }
     }
 }
@@ -101,6 +133,12 @@ impl TreeInner {
         {
             self.before_write(field, extent)?;
         }
+        let change = service
+            .changes_cells()
+            .filter(|_| body.shape.data.is_sparse());
+        if let Some(change) = change {
+            self.before_cells(change)?;
+        }
         let key = (Arc::as_ptr(&body.shape).addr(), subject, service);
         let compiled = match self.world.service(&key) {
             Some(compiled) => compiled,
@@ -123,6 +161,9 @@ impl TreeInner {
             }
             _ => device.run_to_end(program, &bindings),
         }?;
+        if change.is_some() {
+            self.after_cells()?;
+        }
         match compiled.error_of(&[body], arrays, &outcome) {
             Some(error) => Err(error),
             None => Ok(outcome.result),
@@ -158,6 +199,9 @@ fn module(body: &TreeBody, subject: Subject, service: Service) -> Result<Module>
         | Service::Export
         | Service::Import
         | Service::Fill
+        | Service::ListCells
+        | Service::ActivateCells
+        | Service::ImportActive
         | Service::DeactivateAll => 0,
         Service::ReadBox | Service::WriteBox | Service::FillBox => 2 * plan.rank,
     };
@@ -172,7 +216,7 @@ fn module(body: &TreeBody, subject: Subject, service: Service) -> Result<Module>
         Service::Get => Some(elem),
         Service::IsActive => Some(Type::Scalar(Scalar::Bool)),
         Service::Append | Service::Length => Some(Type::Scalar(Scalar::I32)),
-        Service::Count | Service::List | Service::Export => Some(Type::Scalar(Scalar::I64)),
+        Service::Count | Service::List | Service::ListCells | Service::Export => Some(I64),
         _ => None,
     };
     plan.add_arrays(&mut m, service);
@@ -232,8 +276,10 @@ impl ServiceSpec {
             });
         };
         match service {
-            Service::List | Service::Export | Service::Import => {
-                let writable = service != Service::Import;
+            Service::ListCells => add(I64, 2, true),
+            Service::ActivateCells => add(I64, 2, false),
+            Service::List | Service::Export | Service::Import | Service::ImportActive => {
+                let writable = matches!(service, Service::List | Service::Export);
                 add(Type::Scalar(Scalar::I32), 2, writable);
                 if !self.view && service != Service::List {
                     add(self.elem, 1, writable);
@@ -275,10 +321,15 @@ impl ServiceSpec {
             Service::Length => Some(b.value(cell(CellOp::Length), params)),
             Service::Append => Some(self.append(b, params)?),
             Service::Count => Some(self.count(b, |_, _, _| {})),
-            Service::List => Some(self.export(b, false)),
-            Service::Export => Some(self.export(b, true)),
-            Service::Import => {
-                self.import(b);
+            Service::List => Some(self.export(b, Scalar::I32, false)),
+            Service::ListCells => Some(self.export(b, Scalar::I64, false)),
+            Service::Export => Some(self.export(b, Scalar::I32, true)),
+            Service::Import | Service::ActivateCells => {
+                self.import(b, Activation::IfAbsent);
+                None
+            }
+            Service::ImportActive => {
+                self.import(b, Activation::Never);
                 None
             }
             Service::Fill => {
@@ -373,14 +424,14 @@ impl ServiceSpec {
         b.load(Place::Temp(temp), &[])
     }
 
-    fn export(&self, b: &mut Builder<'_>, values: bool) -> Value {
+    fn export(&self, b: &mut Builder<'_>, coordinate: Scalar, values: bool) -> Value {
         self.count(b, |b, at, number| {
             let room = b.value(Op::ArrayExtent(array(0), 0), &[]);
             let fits = b.compare(CmpOp::Lt, number, room);
             let store = |b: &mut Builder<'_>| {
                 for (k, c) in at.iter().enumerate() {
                     let k = b.i64(k as i64);
-                    let c = b.convert(*c, Scalar::I32);
+                    let c = b.convert(*c, coordinate);
                     b.store(Place::Array(array(0)), &[number, k], c);
                 }
                 if values {
@@ -393,7 +444,7 @@ impl ServiceSpec {
         })
     }
 
-    fn import(&self, b: &mut Builder<'_>) {
+    fn import(&self, b: &mut Builder<'_>, activation: Activation) {
         let zero = b.i64(0);
         let count = b.value(Op::ArrayExtent(array(0), 0), &[]);
         let domain = Domain::Range { rank: 1 };
@@ -408,7 +459,11 @@ impl ServiceSpec {
                 b.push(Op::Cell(CellOp::Activate, self.field), &at);
             } else {
                 let value = b.load(Place::Array(array(1)), n);
-                b.store(self.place(), &at, value);
+                let mut access = Access::write(self.place());
+                access.activation = activation;
+                let mut args = at;
+                args.push(value);
+                b.push(Op::Store(access), &args);
             }
         });
     }

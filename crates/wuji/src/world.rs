@@ -64,6 +64,8 @@ struct Inner {
     recording: AtomicBool,
     /// What launches do instead of running: tapes, gradients.
     modes: Modes,
+    /// Remarks about the loops of gradient kernels.
+    gradient_remarks: Mutex<Vec<Remark>>,
 }
 
 impl World {
@@ -200,8 +202,19 @@ impl World {
     /// # }
     /// ```
     pub fn explain(&self) -> Vec<Remark> {
-        let remarks = self.inner.device.remarks();
+        let mut remarks = self.inner.device.remarks();
+        remarks.extend(lock(&self.inner.gradient_remarks).iter().cloned());
         remarks.into_iter().filter(|r| r.at.is_some()).collect()
+    }
+
+    /// Adds remarks about the loops of a gradient kernel.
+    pub(crate) fn add_remarks(&self, remarks: &[Remark]) {
+        let mut all = lock(&self.inner.gradient_remarks);
+        for remark in remarks {
+            if !all.contains(remark) {
+                all.push(remark.clone());
+            }
+        }
     }
 
     /// The profiler: compilations always, launches by task once it is started.
@@ -682,6 +695,7 @@ impl WorldBuilder {
                 recorder: RecorderCell::default(),
                 recording: AtomicBool::new(false),
                 modes: Modes::default(),
+                gradient_remarks: Mutex::default(),
             }),
         })
     }

@@ -7,6 +7,7 @@
 
 mod activity;
 mod arrays;
+mod cells;
 mod exits;
 mod forward;
 mod normal;
@@ -17,6 +18,7 @@ mod shape;
 mod tests;
 mod uses;
 
+pub use cells::{CellUse, CellVersion, cell_uses};
 #[doc(hidden)]
 pub use normal::normalize;
 

@@ -2,8 +2,9 @@
 
 use crate::autodiff::derive::{handle_of, written};
 use crate::autodiff::recorder::Recorder;
-use crate::autodiff::saves::Copy;
+use crate::autodiff::saves::{Snapshot, Storage, Unit, WholeTree};
 use crate::autodiff::tape::{Seed, seed_of};
+use crate::autodiff::trees::First;
 use crate::autodiff::{InMode, Mode, can_record};
 use crate::element::Element;
 use crate::field::Field;
@@ -11,15 +12,25 @@ use crate::host::FieldHandle;
 use crate::launch::Launch;
 use crate::world::{World, here};
 use rustc_hash::FxHashSet;
+use std::fmt;
 use std::panic::Location;
 use std::sync::Arc;
+use wuji_ir::entities;
 use wuji_ir::{Error, Result};
 
 /// The fields that launches write to: the state of a simulation.
 #[derive(Default)]
 pub(crate) struct Watcher {
     kernels: FxHashSet<Vec<usize>>,
-    fields: Vec<(FieldHandle, Copy)>,
+    units: Vec<Watched>,
+    storage: Storage,
+}
+
+/// What changes, and what it was until then.
+struct Watched {
+    unit: Unit,
+    first: Snapshot,
+    active: First,
 }
 
 impl Watcher {
@@ -33,7 +44,14 @@ impl Watcher {
         }
         for field in written(launch.compiled.source()?) {
             if let Some(handle) = handle_of(launch.compiled, launch.trees, field) {
-                self.add(handle)?;
+                self.add(&handle)?;
+            }
+        }
+        for used in launch.compiled.cell_uses()?.iter() {
+            let changed = used.activates.or(used.deactivates);
+            let tree = launch.trees.get(used.tree.as_u32() as usize);
+            if let Some(tree) = tree.filter(|_| changed.is_some()) {
+                self.add_unit(Unit::Tree(WholeTree(tree.clone())))?;
             }
         }
         self.kernels.insert(key);
@@ -41,35 +59,61 @@ impl Watcher {
     }
 
     /// Adds a field that is about to be written to.
-    pub(crate) fn add(&mut self, handle: FieldHandle) -> Result<()> {
-        if self.fields.iter().all(|(known, _)| *known != handle) {
-            let first = Copy::take(&handle)?;
-            self.fields.push((handle, first));
+    pub(crate) fn add(&mut self, handle: &FieldHandle) -> Result<()> {
+        self.add_unit(Unit::of(handle)?)
+    }
+
+    /// Adds what is about to change.
+    pub(crate) fn add_unit(&mut self, unit: Unit) -> Result<()> {
+        if self.units.iter().all(|known| known.unit != unit) {
+            self.units.push(Watched {
+                first: unit.take_to(self.storage, &gradients_in(&unit)?)?,
+                active: unit.first()?,
+                unit,
+            });
         }
         Ok(())
     }
 
     fn state(&self) -> Result<State> {
-        let copies = self.fields.iter().map(|(handle, _)| Copy::take(handle));
-        copies.collect()
+        let units = self.units.iter().map(|watched| &watched.unit);
+        units
+            .map(|u| u.take_to(self.storage, &gradients_in(u)?))
+            .collect()
     }
 
-    /// Goes back to a state. A field that is not in it had its first values then.
-    fn restore(&self, state: &State) -> Result<()> {
-        for (n, (handle, first)) in self.fields.iter().enumerate() {
-            state.get(n).unwrap_or(first).restore(handle)?;
+    /// Goes back to a state. What is not in it had its first values then.
+    /// At the end, it is an error if gradients are lost.
+    fn restore(&self, state: &State, end: bool) -> Result<()> {
+        for (n, watched) in self.units.iter().enumerate() {
+            let values = state.get(n).unwrap_or(&watched.first);
+            let first = end.then_some(&watched.active);
+            watched.unit.restore(values, first)?;
         }
         Ok(())
     }
 
+    /// Goes back to the first values.
+    pub(crate) fn restore_first(&self) -> Result<()> {
+        self.restore(&State::new(), false)
+    }
+
     fn bytes(&self) -> Result<u64> {
-        let sizes = self.fields.iter().map(|(handle, _)| Copy::bytes_of(handle));
-        sizes.sum()
+        let units = self.units.iter().map(|watched| &watched.unit);
+        units.map(|u| u.bytes(&gradients_in(u)?)).sum()
     }
 }
 
-/// Copies of the first fields of a watcher.
-type State = Vec<Copy>;
+/// The fields of a sparse tree that are gradients. They are no part of the state.
+fn gradients_in(unit: &Unit) -> Result<Vec<entities::Field>> {
+    match unit {
+        Unit::Field(_) => Ok(Vec::new()),
+        Unit::Tree(WholeTree(tree)) => Ok(tree.gradients()),
+    }
+}
+
+/// Copies of the first units of a watcher.
+type State = Vec<Snapshot>;
 
 /// How [`World::tape_steps`] has spent memory and time.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -82,6 +126,79 @@ pub struct StepReport {
     pub copies: usize,
     /// Bytes of one copy of the state.
     pub state_bytes: u64,
+}
+
+impl StepReport {
+    /// Bytes of the most copies at one time.
+    pub fn peak_bytes(&self) -> u64 {
+        self.state_bytes.saturating_mul(self.copies as u64)
+    }
+
+    /// How often each step has run, on average.
+    pub fn runs_per_step(&self) -> f64 {
+        self.runs as f64 / self.steps.max(1) as f64
+    }
+}
+
+impl fmt::Display for StepReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} steps, each run {:.1} times; {} copies of {} bytes, {} in all",
+            self.steps,
+            self.runs_per_step(),
+            self.copies,
+            self.state_bytes,
+            self.peak_bytes()
+        )
+    }
+}
+
+/// How much memory [`World::tape_steps`] may take, and where. A number is a number of copies.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct StepPlan {
+    most: Most,
+    storage: Storage,
+}
+
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+enum Most {
+    /// Copies of the state, besides the first and the last one.
+    Copies(usize),
+    /// Bytes of all copies.
+    Bytes(u64),
+}
+
+impl StepPlan {
+    /// So many copies of the state at a time, besides the first and the last one.
+    pub fn copies(count: usize) -> StepPlan {
+        StepPlan {
+            most: Most::Copies(count),
+            storage: Storage::Near,
+        }
+    }
+
+    /// As many copies as fit into so many bytes.
+    pub fn within(bytes: u64) -> StepPlan {
+        StepPlan {
+            most: Most::Bytes(bytes),
+            storage: Storage::Near,
+        }
+    }
+
+    /// Copies are in the memory of the host. On the processor, they are there anyway.
+    pub fn on_host(self) -> StepPlan {
+        StepPlan {
+            storage: Storage::Host,
+            ..self
+        }
+    }
+}
+
+impl From<usize> for StepPlan {
+    fn from(copies: usize) -> StepPlan {
+        StepPlan::copies(copies)
+    }
 }
 
 struct Steps<'s> {
@@ -104,6 +221,26 @@ impl Steps<'_> {
     fn count_copy(&mut self) {
         self.copies.0 += 1;
         self.copies.1 = self.copies.1.max(self.copies.0);
+    }
+
+    /// How many copies a plan allows, besides the first and the last state.
+    fn slots(&mut self, most: Most) -> Result<usize> {
+        let bytes = match most {
+            Most::Copies(count) => return Ok(count.min(self.steps)),
+            Most::Bytes(bytes) => bytes,
+        };
+        // The first step shows what the state is.
+        self.advance(0..1)?;
+        let state = self.watcher().bytes()?.max(1);
+        self.watcher().restore_first()?;
+        let all = bytes / state;
+        if all < 2 {
+            let what = format!("the states of `tape_steps` do not fit into {bytes} bytes");
+            return Err(Error::new("W0737", what)
+                .note(format!("a copy of the state has {state} bytes, and there are at least two: the first and the last one"))
+                .help("allow more bytes, or let the steps write to fewer fields"));
+        }
+        Ok(usize::try_from(all - 2).map_or(self.steps, |n| n.min(self.steps)))
     }
 
     /// Runs a step; gives its tape if there is to be one.
@@ -170,7 +307,7 @@ impl Steps<'_> {
                 self.copies.0 -= 1;
                 to = middle;
             }
-            self.watcher().restore(start)?;
+            self.watcher().restore(start, false)?;
         }
     }
 }
@@ -202,7 +339,8 @@ fn first_part(steps: u64, slots: u64) -> u64 {
 
 impl World {
     /// Runs `step(0)`, `step(1)` and so on, and computes the gradients of a loss, as [`World::tape`] does. The steps may overwrite
-    /// their state: at most `slots` copies of it are kept at a time, besides the first and the last state. From them, steps are
+    /// their state: at most so many copies of it are kept at a time, besides the first and the last state, or as many as fit into the memory of
+    /// a [`StepPlan`]. From them, steps are
     /// computed again by the binomial schedule: with `s` copies, the steps run `r` times for `C(s + 1 + r, r)` of them.
     ///
     /// The state is every field that the steps write to. A step must do the same each time that it runs.
@@ -246,11 +384,11 @@ impl World {
         &self,
         loss: &Field<T, D>,
         steps: usize,
-        slots: usize,
+        plan: impl Into<StepPlan>,
         mut step: impl FnMut(usize) -> Result<()>,
     ) -> Result<StepReport> {
         let at = here(Location::caller());
-        self.steps(loss.handle(), steps, slots, &mut step)
+        self.steps(loss.handle(), steps, plan.into(), &mut step)
             .map_err(|e| e.or_at(at))
     }
 
@@ -258,7 +396,7 @@ impl World {
         &self,
         loss: &FieldHandle,
         steps: usize,
-        slots: usize,
+        plan: StepPlan,
         step: &mut dyn FnMut(usize) -> Result<()>,
     ) -> Result<StepReport> {
         can_record(self)?;
@@ -280,11 +418,13 @@ impl World {
             runs: 0,
             copies: (1, 1),
         };
+        all.watcher().storage = plan.storage;
         if steps > 0 {
-            all.reverse(&State::new(), 0, steps, slots.min(steps))?;
+            let slots = all.slots(plan.most)?;
+            all.reverse(&State::new(), 0, steps, slots)?;
         }
         let last = all.last.take().unwrap_or_default();
-        all.watcher().restore(&last)?;
+        all.watcher().restore(&last, true)?;
         Ok(StepReport {
             steps,
             runs: all.runs,

@@ -2,13 +2,13 @@
 
 use crate::autodiff::Derivative;
 use crate::host::FieldHandle;
-use crate::launch::Compiled;
+use crate::launch::{Compiled, Launch};
 use crate::layout::TreeInner;
 use crate::world::{World, lock};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
-use std::sync::{Arc, Mutex};
-use wuji_compile::autodiff::{self, Derivatives, FieldUse};
+use std::sync::{Arc, Mutex, OnceLock};
+use wuji_compile::autodiff::{self, CellUse, Derivatives, FieldUse};
 use wuji_ir::entities::{Array, Field};
 use wuji_ir::module::{ArrayData, Module};
 use wuji_ir::ops::Place;
@@ -21,6 +21,18 @@ pub(crate) type Trees = SmallVec<[Arc<TreeInner>; 4]>;
 pub(crate) struct Derived {
     kernels: Mutex<FxHashMap<DerivedKey, Arc<Compiled>>>,
     uses: Mutex<FxHashMap<DerivedKey, Arc<[FieldUse]>>>,
+    cells: OnceLock<Arc<[CellUse]>>,
+}
+
+impl Compiled {
+    /// How it uses the cells of its sparse trees.
+    pub(crate) fn cell_uses(&self) -> Result<Arc<[CellUse]>> {
+        let source = self.source()?;
+        let cells = &self.derived().cells;
+        Ok(cells
+            .get_or_init(|| autodiff::cell_uses(source).into())
+            .clone())
+    }
 }
 
 /// Where the derivatives are, and which fields are overwritten. The kernel itself has a key of its own.
@@ -47,25 +59,36 @@ pub(crate) struct DerivedTrees {
     pub(crate) trees: Trees,
     /// How many of them are the kernel's.
     primal: usize,
-    /// For each direction: fields and their derivatives, by their numbers in the derived module.
-    directions: Vec<Vec<(Field, Field)>>,
+    directions: Vec<Direction>,
+    /// The fields with the derivatives of by-value parameters, by number.
+    pub(crate) scalars: Scalars,
     /// Of arrays, in the first direction.
     arrays: Vec<ArrayDerivative>,
 }
 
+type Scalars = SmallVec<[(u32, FieldHandle); 2]>;
+
+/// Where the derivatives in one direction are, by numbers in the derived module.
+#[derive(Debug, Default)]
+struct Direction {
+    fields: Vec<(Field, Field)>,
+    /// Of by-value parameters.
+    params: Vec<(u32, Field)>,
+}
+
 impl DerivedTrees {
     /// The adjoints of what a kernel accesses.
-    pub(crate) fn adjoints(compiled: &Compiled, trees: &[Arc<TreeInner>]) -> Result<DerivedTrees> {
-        let mut derived = DerivedTrees::new(trees);
-        derived.add(compiled, Derivative::Adjoint)?;
+    pub(crate) fn adjoints(launch: &Launch<'_>) -> Result<DerivedTrees> {
+        let mut derived = DerivedTrees::new(launch);
+        derived.add(launch.compiled, Derivative::Adjoint)?;
         Ok(derived)
     }
 
     /// The tangents of what a kernel accesses, in all directions that one of the fields has.
-    pub(crate) fn tangents(compiled: &Compiled, trees: &[Arc<TreeInner>]) -> Result<DerivedTrees> {
-        let mut derived = DerivedTrees::new(trees);
+    pub(crate) fn tangents(launch: &Launch<'_>) -> Result<DerivedTrees> {
+        let mut derived = DerivedTrees::new(launch);
         let mut direction = 0;
-        while derived.add(compiled, Derivative::Tangent(direction))? {
+        while derived.add(launch.compiled, Derivative::Tangent(direction))? {
             direction += 1;
         }
         Ok(derived)
@@ -75,16 +98,17 @@ impl DerivedTrees {
     pub(crate) fn with_arrays(mut self, arrays: &[ArrayDerivative]) -> DerivedTrees {
         self.arrays = arrays.to_vec();
         if self.directions.is_empty() && !arrays.is_empty() {
-            self.directions.push(Vec::new());
+            self.directions.push(Direction::default());
         }
         self
     }
 
-    fn new(trees: &[Arc<TreeInner>]) -> DerivedTrees {
+    fn new(launch: &Launch<'_>) -> DerivedTrees {
         DerivedTrees {
-            trees: trees.into(),
-            primal: trees.len(),
+            trees: launch.trees.into(),
+            primal: launch.trees.len(),
             directions: Vec::new(),
+            scalars: launch.scalars.into(),
             arrays: Vec::new(),
         }
     }
@@ -92,18 +116,27 @@ impl DerivedTrees {
     /// Adds a direction; gives whether a field has a derivative in it.
     fn add(&mut self, compiled: &Compiled, which: Derivative) -> Result<bool> {
         let source = compiled.source()?;
-        let mut pairs = Vec::new();
+        let mut direction = Direction::default();
         for field in accessed(source) {
             let handle = handle_of(compiled, &self.trees, field);
             let Some(derivative) = handle.and_then(|h| h.derivative(which)) else {
                 continue;
             };
             derivative.tree.body()?;
-            pairs.push((field, self.number(compiled, source, &derivative)?));
+            let number = self.number(compiled, source, &derivative)?;
+            direction.fields.push((field, number));
         }
-        let any = !pairs.is_empty();
+        for (param, field) in self.scalars.clone() {
+            let Some(derivative) = field.derivative(which) else {
+                continue;
+            };
+            derivative.tree.body()?;
+            let number = self.number(compiled, source, &derivative)?;
+            direction.params.push((param, number));
+        }
+        let any = !direction.fields.is_empty() || !direction.params.is_empty();
         if any {
-            self.directions.push(pairs);
+            self.directions.push(direction);
         }
         Ok(any)
     }
@@ -140,7 +173,7 @@ impl DerivedTrees {
 
     /// Whether a field of the kernel has one.
     pub(crate) fn has(&self, field: Field) -> bool {
-        self.directions.iter().flatten().any(|(of, _)| *of == field)
+        (self.directions.iter().flat_map(|d| &d.fields)).any(|(of, _)| *of == field)
     }
 
     fn key(&self, kind: usize, overwritten: &[Field]) -> Result<DerivedKey> {
@@ -151,8 +184,13 @@ impl DerivedTrees {
         }
         for direction in &self.directions {
             words.push(usize::MAX);
-            for (field, derivative) in direction {
+            for (field, derivative) in &direction.fields {
                 words.push(field.as_u32() as usize);
+                words.push(derivative.as_u32() as usize);
+            }
+            words.push(usize::MAX - 1);
+            for (param, derivative) in &direction.params {
+                words.push(*param as usize);
                 words.push(derivative.as_u32() as usize);
             }
         }
@@ -194,8 +232,9 @@ impl DerivedTrees {
     /// For a module with as many arrays, derivatives included.
     fn derivatives(&self, arrays: usize) -> Vec<Derivatives> {
         let directions = self.directions.iter();
-        let derivatives = directions.map(|pairs| Derivatives {
-            fields: pairs.iter().copied().collect(),
+        let derivatives = directions.map(|direction| Derivatives {
+            fields: direction.fields.iter().copied().collect(),
+            params: direction.params.iter().copied().collect(),
             ..Derivatives::default()
         });
         let mut derivatives: Vec<Derivatives> = derivatives.collect();
@@ -237,7 +276,9 @@ impl DerivedTrees {
                 .pop()
                 .unwrap_or_default();
             adjoints.overwritten = overwritten.to_vec();
-            Ok(autodiff::reverse(module, &adjoints)?.module)
+            let gradient = autodiff::reverse(module, &adjoints)?;
+            world.add_remarks(&gradient.remarks);
+            Ok(gradient.module)
         })
     }
 

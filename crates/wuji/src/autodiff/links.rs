@@ -89,6 +89,22 @@ impl Links {
     }
 }
 
+impl TreeInner {
+    /// The fields of this tree that are gradients of others.
+    pub(crate) fn gradients(&self) -> Vec<Field> {
+        let mut found = Vec::new();
+        for tree in self.world.trees() {
+            for link in tree.links.all() {
+                let holder = link.tree.as_ref().unwrap_or(&tree);
+                if link.which == Derivative::Adjoint && std::ptr::eq(Arc::as_ptr(holder), self) {
+                    found.push(link.target);
+                }
+            }
+        }
+        found
+    }
+}
+
 /// Whether derivatives of one tree are in another, or derivatives of those.
 fn reaches(from: &Arc<TreeInner>, to: &Arc<TreeInner>) -> bool {
     Arc::ptr_eq(from, to)

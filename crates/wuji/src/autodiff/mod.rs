@@ -1,27 +1,35 @@
 //! Differentiation across kernels: adjoints of fields, gradient kernels, tapes.
 //!
 //! `wuji_compile::autodiff` differentiates one kernel. Here fields have derivatives (`links`), launches run derived kernels
-//! (`derive`, `modes`), and tapes record launches and run their gradients in reverse order (`tape`, `recorder`). `saves` keeps what a
-//! gradient kernel needs and a later launch overwrites, `region` says which elements that concerns,
-//! and `host_writes` does the same for what the host writes.
+//! (`derive`, `modes`), and tapes record launches and run their gradients in reverse order (`tape`, `recorder`, `sweep`). `saves` and
+//! `trees` keep what a gradient kernel needs and a later launch overwrites, `region` says which elements that concerns, `cells` does the same
+//! for the active cells of sparse trees, and `host_writes` for what the host writes.
 
+mod cells;
+mod check;
 mod checkpoints;
 mod derive;
 mod fields;
 mod host_writes;
 mod links;
 mod modes;
+mod param;
 mod recorder;
 mod region;
 mod saves;
+mod sweep;
 mod tape;
+mod trees;
 
-pub use checkpoints::StepReport;
+pub(crate) use cells::CellChange;
+pub use check::{Differentiable, GradReport};
+pub use checkpoints::{StepPlan, StepReport};
 pub use derive::ArrayDerivative;
 pub(crate) use derive::{Derived, DerivedTrees};
 pub(crate) use host_writes::Extent;
 pub(crate) use links::{Derivative, Links};
 pub(crate) use modes::{InMode, Mode, Modes, can_record, run};
+pub use param::Param;
 pub(crate) use recorder::Recorder;
 pub use recorder::SavedField;
 pub use tape::Tape;

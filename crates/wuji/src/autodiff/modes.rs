@@ -77,6 +77,11 @@ impl Modes {
         visit(stacks.get_mut(&thread).and_then(|s| s.last_mut()))
     }
 
+    /// Whether launches of this thread run gradient kernels.
+    pub(crate) fn is_gradient(&self) -> bool {
+        self.innermost(|mode| matches!(mode, Some(Mode::Gradient)))
+    }
+
     /// Takes the modes of this thread for a while. What it launches meanwhile just runs.
     pub(super) fn take(&self) -> Taken<'_> {
         let thread = std::thread::current().id();
@@ -126,7 +131,7 @@ fn run_in(modes: &mut [Mode], world: &World, launch: &Launch<'_>) -> Result<Laun
             let recorded = recorder.prepare(world, launch)?;
             let launched = run_in(outer, world, launch)?;
             if launched.error.is_none() {
-                recorder.add(recorded, launch.params);
+                recorder.add(recorded, launch.params)?;
             }
             Ok(launched)
         }
@@ -135,7 +140,7 @@ fn run_in(modes: &mut [Mode], world: &World, launch: &Launch<'_>) -> Result<Laun
             run_in(outer, world, launch)
         }
         Mode::Gradient => {
-            let derived = DerivedTrees::adjoints(launch.compiled, launch.trees)?;
+            let derived = DerivedTrees::adjoints(launch)?;
             if derived.is_empty() {
                 // Nothing depends on it.
                 return Ok(Launched {
@@ -156,7 +161,7 @@ fn run_in(modes: &mut [Mode], world: &World, launch: &Launch<'_>) -> Result<Laun
             })
         }
         Mode::Tangent => {
-            let derived = DerivedTrees::tangents(launch.compiled, launch.trees)?;
+            let derived = DerivedTrees::tangents(launch)?;
             if derived.is_empty() {
                 return run_in(outer, world, launch);
             }
@@ -299,21 +304,27 @@ impl World {
         forward: impl FnOnce() -> Result<()>,
         backward: impl Fn() -> Result<()> + Send + Sync + 'static,
     ) -> Result<()> {
-        let gradient = self
-            .modes()
-            .innermost(|mode| matches!(mode, Some(Mode::Gradient)));
-        if gradient {
+        self.replaced_grad(forward, backward).map(|_| ())
+    }
+
+    /// The same for a kernel with a result; none if `backward` has run instead.
+    pub(crate) fn replaced_grad<R>(
+        &self,
+        forward: impl FnOnce() -> Result<R>,
+        backward: impl Fn() -> Result<()> + Send + Sync + 'static,
+    ) -> Result<Option<R>> {
+        if self.modes().are_used() && self.modes().is_gradient() {
             // What it launches is the gradient already.
             let taken = self.modes().pop();
             let done = backward();
             if let Some(mode) = taken {
                 self.modes().push(mode);
             }
-            return done;
+            return done.map(|()| None);
         }
-        self.no_grad(forward)?;
+        let result = self.no_grad(forward)?;
         self.add_custom(Arc::new(backward));
-        Ok(())
+        Ok(Some(result))
     }
 
     /// Adds a function to all tapes that record here.
@@ -347,10 +358,7 @@ pub(crate) fn can_record(world: &World) -> Result<()> {
             .note("launches that are recorded in a graph have not run yet")
             .help("record the graph outside of the tape, or launch the kernels themselves"));
     }
-    let gradient = world
-        .modes()
-        .innermost(|mode| matches!(mode, Some(Mode::Gradient)));
-    if gradient {
+    if world.modes().is_gradient() {
         return Err(Error::new("W0734", "a tape cannot record inside of `grad`")
             .help("call `grad` inside of the tape: then the tape records the gradient kernels"));
     }

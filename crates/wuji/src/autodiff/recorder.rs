@@ -1,18 +1,20 @@
 //! What a tape records: launches, and copies of what their gradients need.
 
+use crate::autodiff::cells::CellState;
 use crate::autodiff::derive::{DerivedTrees, accessed, handle_of, written};
-use crate::autodiff::modes::{can_record, records};
+use crate::autodiff::modes::can_record;
 use crate::autodiff::region::{Index, Region, Slice};
-use crate::autodiff::saves::Copy;
+use crate::autodiff::saves::{Snapshot, Unit, WholeTree};
+use crate::autodiff::trees::{Deactivated, First};
 use crate::autodiff::{Derivative, Extent};
 use crate::host::FieldHandle;
 use crate::launch::{Compiled, Launch};
 use crate::layout::TreeInner;
-use crate::world::{World, lock};
+use crate::world::World;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 use std::sync::{Arc, Mutex};
-use wuji_compile::autodiff::UseKind;
+use wuji_compile::autodiff::{CellVersion, UseKind};
 use wuji_ir::entities;
 use wuji_ir::module::{Module, Span};
 use wuji_ir::types::Scalar;
@@ -23,24 +25,30 @@ pub(crate) type Backward = Arc<dyn Fn() -> Result<()> + Send + Sync>;
 
 /// A tape while it records.
 pub(crate) struct Recorder {
-    kernels: Vec<RecordedKernel>,
+    pub(super) kernels: Vec<RecordedKernel>,
     /// By the addresses of the code and the trees, which the kernels keep alive.
     known: FxHashMap<SmallVec<[usize; 6]>, u32>,
-    variants: Vec<Variant>,
-    entries: Vec<Entry>,
+    pub(super) variants: Vec<Variant>,
+    pub(super) entries: Vec<Entry>,
     /// Of all launches, one after the other.
-    params: Vec<u64>,
-    custom: Vec<Backward>,
-    fields: Vec<FieldState>,
+    pub(super) params: Vec<u64>,
+    pub(super) custom: Vec<Backward>,
+    pub(super) fields: Vec<FieldState>,
     numbers: FxHashMap<FieldKey, u32>,
+    /// What is copied: fields of dense trees, and sparse trees.
+    pub(super) units: Vec<UnitState>,
+    /// Elements whose adjoints end, because their cells are deactivated.
+    pub(super) deactivated: Vec<Vec<Deactivated>>,
+    /// The same for what runs now.
+    pub(super) pending: Vec<Deactivated>,
     /// The fields that kernels access, and their gradients. No field can be both.
     accessed: FxHashSet<FieldKey>,
-    adjoints: FxHashSet<FieldKey>,
+    pub(super) adjoints: FxHashSet<FieldKey>,
     /// Bytes of all copies, and the most that they may take.
     bytes: u64,
     limit: u64,
     /// Every field may have been used before the tape.
-    continues: bool,
+    pub(super) continues: bool,
 }
 
 /// The address of a tree, which the tape keeps alive, and the number of a field in it.
@@ -51,59 +59,79 @@ fn key_of(field: &FieldHandle) -> FieldKey {
 }
 
 /// Code and trees that were launched.
-struct RecordedKernel {
-    compiled: Arc<Compiled>,
-    derived: DerivedTrees,
-    uses: Vec<RecordedUse>,
+pub(super) struct RecordedKernel {
+    pub(super) compiled: Arc<Compiled>,
+    pub(super) derived: DerivedTrees,
+    pub(super) uses: Vec<RecordedUse>,
+    pub(super) cells: Vec<CellState>,
     /// How many scalars its parameters have.
-    slots: usize,
+    pub(super) slots: usize,
 }
 
-struct RecordedUse {
+pub(super) struct RecordedUse {
     /// In the tables of the tape.
-    field: u32,
+    pub(super) field: u32,
     /// In the module, if a store to it may end the life of a value that has an adjoint.
     stored: Option<entities::Field>,
-    kind: UseKind,
+    pub(super) kind: UseKind,
     index: SmallVec<[Index; 4]>,
-    span: Span,
+    pub(super) span: Span,
 }
 
 /// A kernel whose gradient ends the adjoints of some fields that it stores to.
-struct Variant {
-    kernel: u32,
-    overwritten: SmallVec<[entities::Field; 2]>,
-    gradient: Mutex<Option<Arc<Compiled>>>,
+pub(super) struct Variant {
+    pub(super) kernel: u32,
+    pub(super) overwritten: SmallVec<[entities::Field; 2]>,
+    pub(super) gradient: Mutex<Option<Arc<Compiled>>>,
 }
 
 /// A launch: its variant, and where its parameters start; or a custom gradient.
-struct Entry {
-    what: u32,
-    params: u64,
+pub(super) struct Entry {
+    pub(super) what: u32,
+    pub(super) params: u64,
 }
 
 /// The `params` of an entry that is a custom gradient.
-const CUSTOM: u64 = u64::MAX;
+pub(super) const CUSTOM: u64 = u64::MAX;
 /// That of an entry that is a field whose elements the host has overwritten.
-const OVERWRITTEN: u64 = u64::MAX - 1;
+pub(super) const OVERWRITTEN: u64 = u64::MAX - 1;
 /// That of an entry without a gradient, which separates the values before it from those after it.
-const NOTHING: u64 = u64::MAX - 2;
+pub(super) const NOTHING: u64 = u64::MAX - 2;
+/// That of an entry that is a list of deactivated elements.
+pub(super) const DEACTIVATED: u64 = u64::MAX - 3;
 
 /// A field that a launch on the tape uses.
-struct FieldState {
-    handle: FieldHandle,
+pub(super) struct FieldState {
+    pub(super) handle: FieldHandle,
     /// What launches have accessed so far.
-    touched: Region,
-    /// What gradient kernels need of the current values, and who needs it: the kernel and its use.
-    needed: Region,
-    needed_by: (u32, u32),
-    copies: Vec<Saved>,
+    pub(super) touched: Region,
+    /// What gradient kernels need of the current values, and who needs it.
+    pub(super) needed: Region,
+    pub(super) needed_by: Place,
+    pub(super) unit: u32,
 }
 
-/// A copy of a field from before the launch with a number.
-struct Saved {
-    before: usize,
-    copy: Copy,
+/// A unit with its copies.
+pub(super) struct UnitState {
+    pub(super) unit: Unit,
+    /// Who needs the cells of a sparse tree as they are now.
+    pub(super) cells_needed_by: Option<Place>,
+    /// What was active when the tape met it.
+    pub(super) first: First,
+    pub(super) copies: Vec<Saved>,
+}
+
+/// A place in a kernel on the tape.
+#[derive(Copy, Clone)]
+pub(super) struct Place {
+    pub(super) kernel: u32,
+    pub(super) span: Span,
+}
+
+/// A copy from before the launch with a number.
+pub(super) struct Saved {
+    pub(super) before: usize,
+    pub(super) copy: Snapshot,
     report: SavedField,
 }
 
@@ -131,6 +159,9 @@ impl Recorder {
             custom: Vec::new(),
             fields: Vec::new(),
             numbers: FxHashMap::default(),
+            units: Vec::new(),
+            deactivated: Vec::new(),
+            pending: Vec::new(),
             accessed: FxHashSet::default(),
             adjoints: FxHashSet::default(),
             bytes: 0,
@@ -156,6 +187,7 @@ impl Recorder {
         };
         let overwritten = self.overwritten(kernel, launch.params);
         self.save(kernel, launch.params)?;
+        self.before_deactivation(kernel)?;
         if self.kernels[kernel as usize].derived.is_empty() {
             return Ok(None);
         }
@@ -163,7 +195,7 @@ impl Recorder {
     }
 
     /// Adds a launch that has run.
-    pub(crate) fn add(&mut self, variant: Option<u32>, params: &[u64]) {
+    pub(crate) fn add(&mut self, variant: Option<u32>, params: &[u64]) -> Result<()> {
         if let Some(what) = variant {
             let start = self.params.len() as u64;
             self.params.extend_from_slice(params);
@@ -174,12 +206,13 @@ impl Recorder {
         } else {
             self.separate();
         }
+        self.after_deactivation()
     }
 
     /// Separates later launches from the copies that were just made.
-    fn separate(&mut self) {
+    pub(super) fn separate(&mut self) {
         let now = self.entries.len();
-        let newest = self.fields.iter().filter_map(|f| f.copies.last());
+        let newest = self.units.iter().filter_map(|f| f.copies.last());
         if newest.into_iter().any(|c| c.before == now) {
             self.entries.push(Entry {
                 what: 0,
@@ -203,6 +236,14 @@ impl Recorder {
                 self.host_write(&handle, Extent::Some, false)?;
             }
         }
+        for used in launch.compiled.cell_uses()?.iter() {
+            let (activates, deactivates) = (used.activates.is_some(), used.deactivates.is_some());
+            if let Some(tree) = launch.trees.get(used.tree.as_u32() as usize)
+                && (activates || deactivates)
+            {
+                self.host_cells(tree, deactivates, false)?;
+            }
+        }
         Ok(())
     }
 
@@ -213,12 +254,19 @@ impl Recorder {
         extent: Extent,
         recorded: bool,
     ) -> Result<()> {
-        let Some(number) = self.numbers.get(&key_of(field)).copied() else {
+        let known = self.numbers.get(&key_of(field)).copied();
+        // What earlier steps may have used is known from now on.
+        let known = match known {
+            None if self.continues => Some(self.number_of(field)?),
+            known => known,
+        };
+        let Some(number) = known else {
             return Ok(());
         };
         let state = &self.fields[number as usize];
         if !state.needed.is_empty() {
-            self.copy(number, None)?;
+            let needed_by = state.needed_by;
+            self.copy(state.unit, needed_by, None)?;
         }
         let state = &self.fields[number as usize];
         let used = !state.touched.is_empty() || self.continues;
@@ -247,14 +295,12 @@ impl Recorder {
     }
 
     fn find(&self, launch: &Launch<'_>) -> Option<u32> {
-        self.known
-            .get(&address(launch.compiled, launch.trees))
-            .copied()
+        self.known.get(&address(launch)).copied()
     }
 
     fn enter(&mut self, launch: &Launch<'_>) -> Result<u32> {
         let (compiled, trees) = (launch.compiled, launch.trees);
-        let derived = DerivedTrees::adjoints(compiled, trees)?;
+        let derived = DerivedTrees::adjoints(launch)?;
         let source = compiled.source()?;
         if !derived.is_empty() && !launch.arrays.is_empty() {
             let what = format!(
@@ -265,7 +311,7 @@ impl Recorder {
                 .note("its gradient kernel runs later, when the array may be gone")
                 .help("copy the array into a field, or launch the kernel in `no_grad`"));
         }
-        self.check_levels(compiled, trees)?;
+        self.check_levels(launch)?;
         let slots = slots(source);
         let stores = stores(source);
         let mut uses = Vec::new();
@@ -289,23 +335,34 @@ impl Recorder {
                 uses.push(recorded);
             }
         }
+        for (_, field) in launch.scalars {
+            // The host may set the parameter later.
+            let field = self.number_of(field)?;
+            uses.push(RecordedUse::anywhere(field, UseKind::Reads));
+        }
+        let cells = self.cells(compiled, trees)?;
+        if !derived.is_empty() {
+            self.check_cells(compiled, &derived, &uses, &cells)?;
+        }
         let number = self.kernels.len() as u32;
-        self.known.insert(address(compiled, trees), number);
+        self.known.insert(address(launch), number);
         self.kernels.push(RecordedKernel {
             compiled: compiled.clone(),
             derived,
             uses,
+            cells,
             slots: launch.params.len(),
         });
         Ok(number)
     }
 
     /// An error if a field is accessed on the tape and is also the gradient of one that is: its values would be mixed up.
-    fn check_levels(&mut self, compiled: &Compiled, trees: &[Arc<TreeInner>]) -> Result<()> {
+    fn check_levels(&mut self, launch: &Launch<'_>) -> Result<()> {
+        let (compiled, trees) = (launch.compiled, launch.trees);
         let fields = accessed(compiled.source()?).into_iter();
-        let fields: Vec<FieldHandle> = fields
-            .filter_map(|f| handle_of(compiled, trees, f))
-            .collect();
+        let fields = fields.filter_map(|f| handle_of(compiled, trees, f));
+        let scalars = launch.scalars.iter().map(|(_, field)| field.clone());
+        let fields: Vec<FieldHandle> = fields.chain(scalars).collect();
         for field in &fields {
             self.accessed.insert(key_of(field));
             let adjoint = field.derivative(Derivative::Adjoint);
@@ -338,25 +395,45 @@ impl Recorder {
         kind: UseKind,
     ) -> Option<RecordedUse> {
         let handle = handle_of(compiled, trees, field)?;
-        let key = key_of(&handle);
-        let next = self.fields.len() as u32;
-        let number = *self.numbers.entry(key).or_insert(next);
-        if number == next {
-            self.fields.push(FieldState {
-                handle,
-                touched: Region::default(),
-                needed: Region::default(),
-                needed_by: (0, 0),
-                copies: Vec::new(),
-            });
+        let number = self.number_of(&handle).ok()?;
+        Some(RecordedUse::anywhere(number, kind))
+    }
+
+    /// The number of a field in the tables of the tape.
+    pub(super) fn number_of(&mut self, handle: &FieldHandle) -> Result<u32> {
+        let key = key_of(handle);
+        if let Some(known) = self.numbers.get(&key) {
+            return Ok(*known);
         }
-        Some(RecordedUse {
-            field: number,
-            stored: None,
-            kind,
-            index: SmallVec::new(),
-            span: Span::UNKNOWN,
-        })
+        let unit = self.unit(Unit::of(handle)?)?;
+        let number = self.fields.len() as u32;
+        self.numbers.insert(key, number);
+        self.fields.push(FieldState {
+            handle: handle.clone(),
+            touched: Region::default(),
+            needed: Region::default(),
+            needed_by: Place {
+                kernel: 0,
+                span: Span::UNKNOWN,
+            },
+            unit,
+        });
+        Ok(number)
+    }
+
+    /// The number of a unit in the tables of the tape.
+    pub(super) fn unit(&mut self, unit: Unit) -> Result<u32> {
+        let known = self.units.iter().position(|u| u.unit == unit);
+        if let Some(known) = known {
+            return Ok(known as u32);
+        }
+        self.units.push(UnitState {
+            first: unit.first()?,
+            unit,
+            cells_needed_by: None,
+            copies: Vec::new(),
+        });
+        Ok(self.units.len() as u32 - 1)
     }
 
     /// The fields of which a launch overwrites values that have an adjoint.
@@ -385,32 +462,35 @@ impl Recorder {
         overwritten
     }
 
-    /// Copies the fields of which a launch overwrites values that a gradient kernel needs.
+    /// Copies what a launch overwrites and a gradient kernel needs.
     fn save(&mut self, kernel: u32, params: &[u64]) -> Result<()> {
-        let count = self.kernels[kernel as usize].uses.len();
-        for (n, kind) in [UseKind::NeedsOld, UseKind::Writes, UseKind::NeedsNew]
-            .iter()
-            .flat_map(|kind| (0..count).map(move |n| (n, *kind)))
-        {
+        self.need_cells(kernel, CellVersion::Old);
+        self.need(kernel, UseKind::NeedsOld, params);
+        self.save_cells(kernel)?;
+        for n in 0..self.kernels[kernel as usize].uses.len() {
             let field_use = &self.kernels[kernel as usize].uses[n];
-            if field_use.kind != kind {
-                continue;
-            }
-            let slice = field_use.slice(params);
-            let state = &mut self.fields[field_use.field as usize];
-            match kind {
-                UseKind::NeedsOld | UseKind::NeedsNew => {
-                    state.needed.add(&slice);
-                    state.needed_by = (kernel, n as u32);
-                }
-                UseKind::Writes if state.needed.overlaps(&slice) => {
-                    let number = field_use.field;
-                    self.copy(number, Some((kernel, n as u32)))?;
-                }
-                UseKind::Writes | UseKind::Reads => {}
+            let state = &self.fields[field_use.field as usize];
+            if field_use.kind == UseKind::Writes && state.needed.overlaps(&field_use.slice(params))
+            {
+                let span = field_use.span;
+                let (unit, needed_by) = (state.unit, state.needed_by);
+                self.copy(unit, needed_by, Some(Place { kernel, span }))?;
             }
         }
+        self.need(kernel, UseKind::NeedsNew, params);
+        self.need_cells(kernel, CellVersion::New);
         self.old_and_new(kernel, params)
+    }
+
+    /// Notes what the gradient kernel of a launch needs of the current values.
+    fn need(&mut self, kernel: u32, kind: UseKind, params: &[u64]) {
+        let uses = &self.kernels[kernel as usize].uses;
+        for field_use in uses.iter().filter(|u| u.kind == kind) {
+            let state = &mut self.fields[field_use.field as usize];
+            state.needed.add(&field_use.slice(params));
+            let span = field_use.span;
+            state.needed_by = Place { kernel, span };
+        }
     }
 
     /// An error if a gradient kernel needs an element as it was before and as it is after the launch.
@@ -441,35 +521,47 @@ impl Recorder {
         Ok(())
     }
 
-    /// Copies a field before a use of a kernel, or the host, overwrites it.
-    fn copy(&mut self, number: u32, by: Option<(u32, u32)>) -> Result<()> {
-        let position = |(kernel, n): (u32, u32)| {
-            let recorded = &self.kernels[kernel as usize];
-            let span = recorded.uses.get(n as usize)?.span;
-            Position::of(recorded.compiled.source().ok()?, span)
+    /// Copies a unit before a kernel, or the host, overwrites it.
+    pub(super) fn copy(&mut self, unit: u32, needed: Place, by: Option<Place>) -> Result<()> {
+        let position = |place: Place| {
+            let recorded = self.kernels.get(place.kernel as usize)?;
+            Position::of(recorded.compiled.source().ok()?, place.span)
         };
-        let number = number as usize;
-        let state = &self.fields[number];
+        let skipped = self.skipped(unit);
+        let state = &self.units[unit as usize];
         let report = SavedField {
-            name: state.handle.name().to_owned(),
-            bytes: Copy::bytes_of(&state.handle)?,
-            needed_at: position(state.needed_by),
+            name: state.unit.name(),
+            bytes: state.unit.bytes(&skipped)?,
+            needed_at: position(needed),
             overwritten_at: by.and_then(position),
         };
         if self.bytes.saturating_add(report.bytes) > self.limit {
             return Err(too_large(&report, self.bytes, self.limit));
         }
-        let copy = Copy::take(&state.handle)?;
+        let copy = state.unit.take(&skipped)?;
         self.bytes += report.bytes;
         let before = self.entries.len();
-        let state = &mut self.fields[number];
-        state.needed.clear();
+        for field in self.fields.iter_mut().filter(|f| f.unit == unit) {
+            field.needed.clear();
+        }
+        let state = &mut self.units[unit as usize];
+        state.cells_needed_by = None;
         state.copies.push(Saved {
             before,
             copy,
             report,
         });
         Ok(())
+    }
+
+    /// The fields of a tree that are not copied with it: gradients, which are no part of its state.
+    pub(super) fn skipped(&self, unit: u32) -> Vec<entities::Field> {
+        let Unit::Tree(WholeTree(tree)) = &self.units[unit as usize].unit else {
+            return Vec::new();
+        };
+        let address = Arc::as_ptr(tree).addr();
+        let own = self.adjoints.iter().filter(|key| key.0 == address);
+        own.map(|key| entities::Field::from_u32(key.1)).collect()
     }
 
     fn variant(&mut self, kernel: u32, overwritten: SmallVec<[entities::Field; 2]>) -> u32 {
@@ -486,159 +578,69 @@ impl Recorder {
         self.variants.len() as u32 - 1
     }
 
+    /// Where kernels read a field.
+    pub(super) fn read_at(&self, field: &FieldHandle) -> Vec<Position> {
+        let Some(number) = self.numbers.get(&key_of(field)) else {
+            return Vec::new();
+        };
+        let mut found = Vec::new();
+        for kernel in &self.kernels {
+            let uses = kernel.uses.iter().filter(|u| u.field == *number);
+            for read in uses.filter(|u| u.kind == UseKind::Reads) {
+                let source = kernel.compiled.source().ok();
+                let at = source.and_then(|source| Position::of(source, read.span));
+                found.extend(at.filter(|at| !found.contains(at)));
+            }
+        }
+        found
+    }
+
+    /// Bytes of memory for launches.
+    pub(crate) fn bytes(&self) -> u64 {
+        let entries = self.entries.capacity() * size_of::<Entry>();
+        (entries + self.params.capacity() * size_of::<u64>()) as u64
+    }
+
     /// How many launches there are.
     pub(crate) fn len(&self) -> usize {
-        self.entries.len()
+        let launches = self.entries.iter();
+        launches
+            .filter(|e| !matches!(e.params, OVERWRITTEN | NOTHING | DEACTIVATED))
+            .count()
     }
 
     /// The copies that were made.
     pub(crate) fn saved(&self) -> Vec<SavedField> {
-        let copies = self.fields.iter().flat_map(|f| &f.copies);
+        let copies = self.units.iter().flat_map(|u| &u.copies);
         copies.map(|c| c.report.clone()).collect()
-    }
-
-    /// Runs the gradients in reverse order.
-    pub(crate) fn backward(&self, world: &World) -> Result<()> {
-        can_record(world)?;
-        let copied = self.fields.iter().find(|f| !f.copies.is_empty());
-        if let Some(field) = copied.filter(|_| records(world)) {
-            let name = field.handle.name();
-            let what = format!(
-                "an outer tape cannot record gradients that need earlier values of field `{name}`"
-            );
-            return Err(Error::new("W0739", what)
-                .note("the inner tape has copied the field, because its launches overwrite it")
-                .help(
-                    "keep a history axis, `x[[t + 1, i]] = ..`, so that nothing is overwritten",
-                ));
-        }
-        self.sweep(world, Restored::new(self)?)
-    }
-
-    fn sweep(&self, world: &World, mut restored: Restored<'_>) -> Result<()> {
-        for (number, entry) in self.entries.iter().enumerate().rev() {
-            if entry.params == CUSTOM {
-                (self.custom[entry.what as usize])()?;
-                continue;
-            }
-            if entry.params == NOTHING {
-                continue;
-            }
-            if entry.params == OVERWRITTEN {
-                let field = &self.fields[entry.what as usize].handle;
-                field.expect_derivative(Derivative::Adjoint)?.clear()?;
-                continue;
-            }
-            let variant = &self.variants[entry.what as usize];
-            let kernel = &self.kernels[variant.kernel as usize];
-            restored.bring(kernel, number)?;
-            let gradient = self.gradient(world, variant)?;
-            let start = entry.params as usize;
-            let launched = Launch {
-                compiled: &gradient,
-                params: &self.params[start..start + kernel.slots],
-                trees: &kernel.derived.trees,
-                arrays: &[],
-            }
-            .run(world)?;
-            if let Some(error) = launched.error {
-                return Err(error);
-            }
-        }
-        restored.finish()
-    }
-
-    fn gradient(&self, world: &World, variant: &Variant) -> Result<Arc<Compiled>> {
-        let mut gradient = lock(&variant.gradient);
-        if let Some(gradient) = &*gradient {
-            return Ok(gradient.clone());
-        }
-        let kernel = &self.kernels[variant.kernel as usize];
-        let found = kernel
-            .derived
-            .gradient(world, &kernel.compiled, &variant.overwritten)?;
-        Ok(gradient.insert(found).clone())
     }
 }
 
 impl RecordedUse {
+    /// At unknown indices.
+    fn anywhere(field: u32, kind: UseKind) -> RecordedUse {
+        RecordedUse {
+            field,
+            stored: None,
+            kind,
+            index: SmallVec::new(),
+            span: Span::UNKNOWN,
+        }
+    }
+
     fn slice(&self, params: &[u64]) -> Slice {
         self.index.iter().map(|i| i.value(params)).collect()
     }
 }
 
-/// Fields while gradients run, which get their last values back at the end.
-struct Restored<'t> {
-    recorder: &'t Recorder,
-    /// Of each field with copies: its last values, and the copy that it has now.
-    fields: FxHashMap<u32, (Copy, Option<usize>)>,
-}
-
-impl<'t> Restored<'t> {
-    fn new(recorder: &'t Recorder) -> Result<Restored<'t>> {
-        let mut fields = FxHashMap::default();
-        for (number, state) in recorder.fields.iter().enumerate() {
-            if !state.copies.is_empty() {
-                fields.insert(number as u32, (Copy::take(&state.handle)?, None));
-            }
-        }
-        Ok(Restored { recorder, fields })
-    }
-
-    /// Gives fields the values that the gradient kernel of a launch needs.
-    fn bring(&mut self, kernel: &RecordedKernel, launch: usize) -> Result<()> {
-        if self.fields.is_empty() {
-            return Ok(());
-        }
-        // Where old values are needed, the others are the same before and after the launch.
-        for (kind, time) in [(UseKind::NeedsNew, launch + 1), (UseKind::NeedsOld, launch)] {
-            for field_use in kernel.uses.iter().filter(|u| u.kind == kind) {
-                let number = field_use.field;
-                let Some((last, now)) = self.fields.get_mut(&number) else {
-                    continue;
-                };
-                let state = &self.recorder.fields[number as usize];
-                let first = state.copies.partition_point(|c| c.before < time);
-                let wanted = (first < state.copies.len()).then_some(first);
-                if *now == wanted {
-                    continue;
-                }
-                match wanted {
-                    Some(n) => state.copies[n].copy.restore(&state.handle)?,
-                    None => last.restore(&state.handle)?,
-                }
-                *now = wanted;
-            }
-        }
-        Ok(())
-    }
-
-    fn finish(mut self) -> Result<()> {
-        self.restore()
-    }
-
-    fn restore(&mut self) -> Result<()> {
-        for (number, (last, now)) in self.fields.drain() {
-            if now.is_some() {
-                last.restore(&self.recorder.fields[number as usize].handle)?;
-            }
-        }
-        Ok(())
-    }
-}
-
-impl Drop for Restored<'_> {
-    fn drop(&mut self) {
-        // After an error, which is worth more than another one.
-        let _ = self.restore();
-    }
-}
-
 /// What identifies a launch up to its parameters.
-fn address(compiled: &Arc<Compiled>, trees: &[Arc<TreeInner>]) -> SmallVec<[usize; 6]> {
-    let trees = trees.iter().map(|t| Arc::as_ptr(t).addr());
-    std::iter::once(Arc::as_ptr(compiled).addr())
+fn address(launch: &Launch<'_>) -> SmallVec<[usize; 6]> {
+    let trees = launch.trees.iter().map(|t| Arc::as_ptr(t).addr());
+    let scalars = launch.scalars.iter();
+    let scalars = scalars.map(|(_, field)| Arc::as_ptr(&field.tree).addr());
+    std::iter::once(Arc::as_ptr(launch.compiled).addr())
         .chain(trees)
+        .chain(scalars)
         .collect()
 }
 

@@ -1,40 +1,131 @@
-//! Copies of fields that a tape keeps, because a later launch overwrites what a gradient kernel needs.
+//! Copies of fields and sparse trees that a tape keeps, because a later launch overwrites what a gradient kernel needs.
 
+use crate::autodiff::trees::{First, TreeCopy};
 use crate::host::{ElementBox, FieldHandle, HostAccess};
+use crate::layout::TreeInner;
+use std::sync::Arc;
+use wuji_ir::entities::Field;
 use wuji_ir::{Error, Result};
 use wuji_runtime::Memory;
 use wuji_runtime::array::ArrayArg;
 use wuji_runtime::memory::Way;
 
-/// The elements of a field at some time.
+/// What is copied as a whole: a field, or a sparse tree, because its fields share their cells.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) enum Unit {
+    Field(FieldHandle),
+    Tree(WholeTree),
+}
+
+/// A sparse tree. Two are equal if they are the same one.
+#[derive(Clone)]
+pub(crate) struct WholeTree(pub(crate) Arc<TreeInner>);
+
+impl PartialEq for WholeTree {
+    fn eq(&self, other: &WholeTree) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for WholeTree {}
+
+/// Where copies of dense fields are. Those of sparse trees are on the host.
+#[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) enum Storage {
+    /// In the memory of the device.
+    #[default]
+    Near,
+    Host,
+}
+
+/// A copy of a unit.
+pub(crate) enum Snapshot {
+    Field(Copy),
+    Tree(TreeCopy),
+}
+
+impl Unit {
+    pub(crate) fn of(field: &FieldHandle) -> Result<Unit> {
+        if field.is_dense()? {
+            Ok(Unit::Field(field.clone()))
+        } else {
+            Ok(Unit::Tree(WholeTree(field.tree.clone())))
+        }
+    }
+
+    /// The names of its fields.
+    pub(crate) fn name(&self) -> String {
+        match self {
+            Unit::Field(field) => field.name().to_owned(),
+            Unit::Tree(WholeTree(tree)) => {
+                let Ok(body) = tree.body() else {
+                    return String::new();
+                };
+                let named = body.names.iter().zip(&body.shape.fields);
+                let names = named.filter(|(_, f)| !f.view).map(|(name, _)| &**name);
+                names.collect::<Vec<_>>().join(", ")
+            }
+        }
+    }
+
+    /// Bytes of a copy of all fields but some, or about as many.
+    pub(crate) fn bytes(&self, skipped: &[Field]) -> Result<u64> {
+        match self {
+            Unit::Field(field) => Copy::bytes_of(field),
+            Unit::Tree(WholeTree(tree)) => TreeCopy::bytes_of(tree, skipped),
+        }
+    }
+
+    /// A copy of all fields but some, where kernels find it.
+    pub(crate) fn take(&self, skipped: &[Field]) -> Result<Snapshot> {
+        self.take_to(Storage::Near, skipped)
+    }
+
+    pub(crate) fn take_to(&self, storage: Storage, skipped: &[Field]) -> Result<Snapshot> {
+        match self {
+            Unit::Field(field) => Copy::take(field, storage).map(Snapshot::Field),
+            Unit::Tree(WholeTree(tree)) => TreeCopy::take(tree, skipped).map(Snapshot::Tree),
+        }
+    }
+
+    /// What is active in it now.
+    pub(crate) fn first(&self) -> Result<First> {
+        match self {
+            Unit::Field(_) => Ok(First::default()),
+            Unit::Tree(WholeTree(tree)) => First::of(tree),
+        }
+    }
+
+    /// Makes it what it was. With `first`, it is an error if one of its gradients is lost.
+    pub(crate) fn restore(&self, snapshot: &Snapshot, first: Option<&First>) -> Result<()> {
+        match (self, snapshot) {
+            (Unit::Field(field), Snapshot::Field(copy)) => copy.restore(field),
+            (Unit::Tree(WholeTree(tree)), Snapshot::Tree(copy)) => copy.restore(tree, first),
+            // A unit has snapshots of its own.
+            (Unit::Field(_), Snapshot::Tree(_)) | (Unit::Tree(_), Snapshot::Field(_)) => Ok(()),
+        }
+    }
+}
+
+/// The elements of a field of a dense tree at some time.
 pub(crate) enum Copy {
     /// All elements, row by row, on the host.
     Host(Vec<u8>),
     /// All elements, row by row, on the device.
     Device(Memory),
-    /// The active elements of a sparse field: how many, their coordinates and values.
-    Sparse(usize, Vec<i32>, Vec<u64>),
 }
 
 impl Copy {
     /// Bytes that a copy of a field takes, or about as many.
     pub(crate) fn bytes_of(field: &FieldHandle) -> Result<u64> {
         let (access, size) = (field.access()?, field.size()?);
-        if access.address().is_some() {
-            return Ok(ElementBox::whole(&access, size, "")?.bytes());
-        }
-        let rank = access.domain().len() as u64;
-        Ok(access.count()?.saturating_mul(size as u64 + 4 * rank))
+        Ok(ElementBox::whole(&access, size, "")?.bytes())
     }
 
-    pub(crate) fn take(field: &FieldHandle) -> Result<Copy> {
+    pub(crate) fn take(field: &FieldHandle, storage: Storage) -> Result<Copy> {
         let (access, size) = (field.access()?, field.size()?);
-        if access.address().is_none() {
-            let found = access.export_cells(access.domain().len(), size)?;
-            return Ok(Copy::Sparse(found.rows, found.coordinates, found.values));
-        }
         let whole = ElementBox::whole(&access, size, "")?;
-        if access.body.memory.is_on_device() {
+        if access.body.memory.is_on_device() && storage == Storage::Near {
             let memory = access.allocate_on_device(whole.bytes())?;
             whole.exchange(Way::ToArray, array(&memory, &access, size, true)?)?;
             return Ok(Copy::Device(memory));
@@ -79,12 +170,6 @@ impl Copy {
             Copy::Device(memory) => {
                 let whole = ElementBox::whole(&access, size, "")?;
                 whole.exchange(Way::FromArray, array(memory, &access, size, false)?)
-            }
-            Copy::Sparse(rows, coordinates, values) => {
-                field.clear()?;
-                let mut values = values.clone();
-                let rank = access.domain().len();
-                access.import_cells((*rows, rank), coordinates, Some((&mut values, size)))
             }
         }
     }

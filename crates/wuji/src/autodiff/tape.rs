@@ -56,6 +56,11 @@ impl Tape {
         done.map_err(|e| e.or_at(at))
     }
 
+    /// Bytes of memory that its launches take, without the copies of [`Tape::saved`].
+    pub fn bytes(&self) -> u64 {
+        self.recorder.bytes()
+    }
+
     /// The copies that it has made of fields, because a launch overwrites values that an earlier gradient kernel needs.
     pub fn saved(&self) -> Vec<SavedField> {
         self.recorder.saved()
@@ -121,7 +126,10 @@ impl World {
         Ok(Tape::new(self, recorder))
     }
 
-    fn recorded<R>(&self, launches: impl FnOnce() -> Result<R>) -> Result<(Box<Recorder>, R)> {
+    pub(super) fn recorded<R>(
+        &self,
+        launches: impl FnOnce() -> Result<R>,
+    ) -> Result<(Box<Recorder>, R)> {
         can_record(self)?;
         let recorder = Box::new(Recorder::new(self));
         let mode = InMode::enter(self, Mode::Tape(recorder))?;

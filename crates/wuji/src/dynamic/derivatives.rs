@@ -3,6 +3,7 @@
 use super::{Field, Kernel};
 use crate::autodiff::{Derivative, DerivedTrees, Mode, Recorder, Tape, can_record, seed_of};
 use crate::host::FieldHandle;
+use crate::launch::Launch;
 use crate::layout::Tree;
 use crate::world::World;
 use std::panic::Location;
@@ -66,10 +67,21 @@ impl Field {
 }
 
 impl Kernel {
+    /// A launch without arguments, of which derivatives are found.
+    fn launch(&self) -> Launch<'_> {
+        Launch {
+            compiled: &self.compiled,
+            params: &[],
+            trees: &self.trees,
+            arrays: &[],
+            scalars: &[],
+        }
+    }
+
     /// Its gradient kernel, for the gradients that its fields have now. The arrays of a launch are those of the kernel, and then
     /// those with the gradients.
     pub fn gradient(&self, arrays: &[ArrayDerivative]) -> Result<Kernel> {
-        let derived = DerivedTrees::adjoints(&self.compiled, &self.trees)?.with_arrays(arrays);
+        let derived = DerivedTrees::adjoints(&self.launch())?.with_arrays(arrays);
         let compiled = derived.gradient(&self.world, &self.compiled, &[])?;
         Ok(Kernel {
             world: self.world.clone(),
@@ -80,7 +92,7 @@ impl Kernel {
 
     /// The kernel that also computes the duals of its fields, in all directions that one of them has.
     pub fn tangent(&self, arrays: &[ArrayDerivative]) -> Result<Kernel> {
-        let derived = DerivedTrees::tangents(&self.compiled, &self.trees)?.with_arrays(arrays);
+        let derived = DerivedTrees::tangents(&self.launch())?.with_arrays(arrays);
         let compiled = derived.tangent(&self.world, &self.compiled)?;
         Ok(Kernel {
             world: self.world.clone(),

@@ -7,6 +7,7 @@ use crate::services::Service;
 use crate::world::World;
 use smallvec::{SmallVec, smallvec};
 use std::fmt;
+use std::sync::Arc;
 use wuji_ir::entities;
 use wuji_ir::types::{Scalar, Structs, Type};
 use wuji_ir::{Error, Result};
@@ -364,7 +365,7 @@ impl Field {
     pub fn active(&self) -> Result<(usize, Vec<i32>)> {
         let access = self.access()?;
         let found = without_position(access.export_cells(access.domain().len(), 0))?;
-        Ok((found.rows, found.coordinates))
+        Ok((found.rows, Arc::unwrap_or_clone(found.coordinates)))
     }
 
     /// Whether there is an index for each axis but some.
@@ -390,7 +391,7 @@ fn write_parts(scalar: Scalar, value: &[u64], bytes: &mut [u8]) {
 fn copy_active(to: &HostAccess<'_>, from: &HostAccess<'_>, size: usize) -> Result<()> {
     let rank = from.domain().len();
     let mut found = from.export_cells(rank, size)?;
-    for at in found.coordinates.chunks_exact_mut(rank.max(1)) {
+    for at in Arc::make_mut(&mut found.coordinates).chunks_exact_mut(rank.max(1)) {
         for ((c, to), from) in at.iter_mut().zip(to.domain()).zip(from.domain()) {
             *c = (i64::from(*c) - from.0 + to.0) as i32;
         }

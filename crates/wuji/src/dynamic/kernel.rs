@@ -79,6 +79,7 @@ impl Kernel {
             params,
             trees: &self.trees,
             arrays,
+            scalars: &[],
         }
         .run(&self.world)
     }

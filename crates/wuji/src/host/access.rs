@@ -8,6 +8,7 @@ use crate::world::here;
 use smallvec::SmallVec;
 use std::ops::Range;
 use std::panic::Location;
+use std::sync::Arc;
 use wuji_ir::entities::{self, Node};
 use wuji_ir::layout::NodeKind;
 use wuji_ir::{Error, Result};
@@ -307,6 +308,25 @@ impl<'a> HostAccess<'a> {
         coordinates: &[i32],
         values: Option<(&mut [u64], usize)>,
     ) -> Result<()> {
+        self.import_by(Service::Import, (rows, rank), coordinates, values)
+    }
+
+    /// Gives active elements values; others stay inactive.
+    pub(crate) fn import_active(&self, cells: &ActiveCells, size: usize) -> Result<()> {
+        let rank = self.domain().len();
+        let mut values = cells.values.clone();
+        let values = Some((&mut values[..], size));
+        let rows = (cells.rows, rank);
+        self.import_by(Service::ImportActive, rows, &cells.coordinates, values)
+    }
+
+    fn import_by(
+        &self,
+        service: Service,
+        (rows, rank): (usize, usize),
+        coordinates: &[i32],
+        values: Option<(&mut [u64], usize)>,
+    ) -> Result<()> {
         for at in coordinates.chunks_exact(rank.max(1)) {
             let at: SmallVec<[i64; 4]> = at.iter().map(|c| i64::from(*c)).collect();
             self.inside(&at)?;
@@ -319,7 +339,7 @@ impl<'a> HostAccess<'a> {
         if let Some((values, size)) = values {
             arrays.push(ArrayArg::opaque(values, size, &[rows], false)?);
         }
-        self.serve(Service::Import, &[], &arrays).map(|_| ())
+        self.serve(service, &[], &arrays).map(|_| ())
     }
 
     /// Zeroed words for `count` things of `size` bytes.
@@ -381,7 +401,7 @@ pub(crate) fn with_value<T: Element>(mut params: Vec<u64>, value: T) -> Vec<u64>
 pub(crate) struct ActiveCells {
     pub(crate) rows: usize,
     /// Those of one cell after the other.
-    pub(crate) coordinates: Vec<i32>,
+    pub(crate) coordinates: Arc<Vec<i32>>,
     /// Elements as they lie in the memory of kernels.
     pub(crate) values: Vec<u64>,
 }
@@ -413,7 +433,7 @@ fn sorted(
     });
     ActiveCells {
         rows,
-        coordinates: order.iter().flat_map(|n| row(*n)).copied().collect(),
+        coordinates: Arc::new(order.iter().flat_map(|n| row(*n)).copied().collect()),
         values: words.collect(),
     }
 }

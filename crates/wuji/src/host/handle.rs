@@ -3,6 +3,7 @@
 use crate::host::HostAccess;
 use crate::layout::{Tree, TreeInner};
 use crate::world::World;
+use std::fmt;
 use std::sync::Arc;
 use wuji_ir::Result;
 use wuji_ir::entities::Field;
@@ -22,6 +23,12 @@ impl PartialEq for FieldHandle {
 }
 
 impl Eq for FieldHandle {}
+
+impl fmt::Debug for FieldHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "FieldHandle({:?})", self.name())
+    }
+}
 
 impl FieldHandle {
     /// Starts an access of the host, on behalf of the caller's line.

@@ -16,8 +16,12 @@ use super::ast::Ast;
 use super::record::{instance, record_kernel};
 use super::recording::TypeTag;
 use crate::args::KernelArg;
+use crate::autodiff::Param;
+use crate::cells::Cells;
 use crate::element::Element;
+use crate::field::Field;
 use crate::launch::{Call, KernelResult};
+use crate::world::World;
 use wuji_ir::Result;
 use wuji_ir::types::StructType;
 
@@ -31,6 +35,53 @@ pub fn call<'a, K: 'static>(name: &'static str, instance_of: &K) -> Call<'a> {
 pub fn value<T: Element>(call: &mut Call<'_>, value: T) -> TypeTag {
     call.arg(value);
     TypeTag::Element(T::ir_type)
+}
+
+/// An argument by value that has a gradient.
+pub fn param<'a, T: Element>(call: &mut Call<'a>, param: &'a Param<T>) -> TypeTag {
+    call.arg(param);
+    TypeTag::Element(T::ir_type)
+}
+
+/// What names the world that a kernel runs in.
+pub trait InWorld {
+    fn its_world(&self) -> &World;
+}
+
+impl InWorld for World {
+    fn its_world(&self) -> &World {
+        self
+    }
+}
+
+impl<T: Element, const D: usize> InWorld for Field<T, D> {
+    fn its_world(&self) -> &World {
+        self.world()
+    }
+}
+
+impl<const D: usize> InWorld for Cells<D> {
+    fn its_world(&self) -> &World {
+        self.world()
+    }
+}
+
+impl<T: Element> InWorld for Param<T> {
+    fn its_world(&self) -> &World {
+        self.world()
+    }
+}
+
+/// Runs a kernel that has a gradient of its own.
+#[track_caller]
+pub fn with_gradient<R: KernelResult>(
+    world: &World,
+    forward: impl FnOnce() -> Result<R>,
+    backward: impl Fn() -> Result<()> + Send + Sync + 'static,
+) -> Result<R> {
+    let result = world.replaced_grad(forward, backward)?;
+    // Where `backward` has run instead, the result is zero.
+    Ok(result.unwrap_or_else(|| R::from_result(&vec![0; R::SCALARS])))
 }
 
 /// An argument behind a reference.

@@ -228,7 +228,7 @@ impl Tree {
     /// Makes every element of every field zero. In a sparse tree nothing is active after that, and its
     /// memory is free for others.
     pub fn clear(&self) -> Result<()> {
-        self.inner.body()?.memory.lock()?.clear()
+        self.inner.clear()
     }
 
     /// Gives the memory back now, and not with the last handle to a field of the tree. Whatever uses one of them after
