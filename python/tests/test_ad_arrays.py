@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -191,3 +193,35 @@ def test_an_array_that_is_read_before_and_after_it_is_written_is_refused() -> No
 
     with pytest.raises(ti.WujiError, match="W0706"), ti.ad.Tape(loss):
         both(x, loss)
+
+
+def test_intermediate_results_without_gradients_are_warned_about() -> None:
+    x, loss, picture = ti.field(ti.f64, 3, needs_grad=True, needs_dual=True), ti.field(ti.f64, (), needs_grad=True, needs_dual=True), ti.field(ti.f64, 3)
+
+    @ti.kernel
+    def compute(y: ti.types.ndarray()):
+        for i in x:
+            y[i] = x[i] ** 2
+            picture[i] = y[i]
+
+    @ti.kernel
+    def use(y: ti.types.ndarray()):
+        for i in x:
+            loss[None] += y[i]
+
+    y = np.zeros(3)
+    with pytest.warns(RuntimeWarning, match="kernel `use` uses array y, which kernel `compute` has computed: it has no gradient"), ti.ad.Tape(loss):
+        compute(y)
+        use(y)
+    with pytest.warns(RuntimeWarning, match="has no tangent"), ti.ad.FwdMode(loss=loss, param=x, seed=[1.0] * 3):
+        compute(y)
+        use(y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with ti.ad.Tape(loss):
+            compute(y)
+            use(np.ones(3))
+        z = ti.ndarray(ti.f64, 3, needs_grad=True)
+        with ti.ad.Tape(loss):
+            compute(z)
+            use(z)

@@ -14,6 +14,7 @@ from ..lang.enums import SNodeGradType
 from ..lang.field import Field
 from ..lang.kernel import Kernel
 from ..lang.snode import SNode
+from .carried import Carried
 from .cells import StoredCells
 from .gradients import clear_all_gradients, zero_at
 
@@ -49,6 +50,7 @@ class FwdMode:
         self.thread = threading.get_ident()
         self.entered = False
         self.log = AccessLog()
+        self.carried = Carried("dual")
 
     def __enter__(self) -> FwdMode:
         if self.entered:
@@ -99,6 +101,7 @@ class FwdMode:
         full = kernel._bind(args, named)
         result = kernel._call(full, {}, "forward")
         self.log.add(kernel, full)
+        self.carried.launch(kernel, kernel._code(full, "forward"), full)
         return result
 
     def write(self, written: Any, clear: Callable[[str], None], redo: Callable[[], None]) -> None:

@@ -16,9 +16,10 @@ from ..lang.access_log import AccessLog
 from ..lang.allocation import allocate_tangent
 from ..lang.arguments import gradient_of
 from ..lang.field import Field
-from ..lang.kernel import Kernel
+from ..lang.kernel import Kernel, Specialization
 from ..lang.ndarray import Ndarray
 from ..lang.snode import SNode
+from .carried import Carried
 from .cells import StoredCells, clear_gradients
 from .gradients import clear_all_gradients
 from .stored import Stored, StoredArray, StoredField
@@ -63,6 +64,7 @@ class Tape:
         self.steps: list[Step] = []
         self.log = AccessLog()
         self.versions = Versions(validation)
+        self.carried = Carried("grad")
         self.entered = False
         self.evaluated = False
         self.has_gradients = False  # gradients have been computed while this tape records
@@ -110,11 +112,13 @@ class Tape:
             tape.versions.launch(len(tape.steps), kernel.function.__name__, uses, cells)
         mode = "forward" if forward else ""
         result = kernel._call(full, {}, mode)
+        code = kernel._code(full, mode)
         if forward:
-            _allocate_tangents(kernel, full)
+            _allocate_tangents(code)
         for tape in tapes:
             removed = tape.versions.launched(len(tape.steps), kernel.function.__name__)
             tape.log.add(kernel, kept)
+            tape.carried.launch(kernel, code, full)
 
             def undo(tape: Tape = tape, removed: list[Removed] = removed) -> None:
                 tape._end(removed)
@@ -199,6 +203,7 @@ class Tape:
         for tape in self._all():
             for data in stored(written):
                 tape.versions.write(len(tape.steps), data)
+                tape.carried.forget(data)
 
     def copy(self, to: Any, source: Any) -> None:
         """Record that the host copies one field or array to another."""
@@ -316,9 +321,9 @@ def _tangent(field: Any) -> Any:
     return field.dual
 
 
-def _allocate_tangents(kernel: Kernel, args: tuple[Any, ...]) -> None:
+def _allocate_tangents(code: Specialization) -> None:
     """Allocate the tangents of the gradients that a kernel computes."""
-    for leaf in kernel._code(args, "forward").leaves.values():
+    for leaf in code.leaves.values():
         if leaf.grad is not None and leaf.grad.native is not None and leaf.dual is not None and leaf.dual.native is not None:
             allocate_tangent(leaf.grad)
 

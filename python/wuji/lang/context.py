@@ -49,6 +49,8 @@ class Compilation:
         self.trees: list[Any] = []  # keeps the keys of `fields` valid
         self.fields: dict[int, int] = {}  # id of a tree -> number of its first field in this kernel
         self.leaves: dict[int, Leaf] = {}  # number of a field in this kernel -> the field
+        self.reads: set[tuple[str, int]] = set()  # places that the kernel loads from, except as constants
+        self.writes: set[tuple[str, int]] = set()
         self.sparse: dict[int, SparseAccess] = {}  # of each sparse tree
         self.stopped: list[int] = []  # numbers of fields under `ti.stop_grad`
         self.functions: dict[Any, Any] = {}  # real functions -> their declarations

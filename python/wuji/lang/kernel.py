@@ -44,7 +44,7 @@ _DROPPED = ("W0401", "W0402")
 class Specialization:
     """A kernel compiled for one combination of argument types and template arguments."""
 
-    __slots__ = ("array_uses", "arrays", "gradients", "key_objects", "keys", "leaves", "positions", "program", "sparse", "take", "uses", "wrap")
+    __slots__ = ("array_uses", "arrays", "gradients", "key_objects", "keys", "leaves", "positions", "program", "reads", "sparse", "take", "uses", "wrap", "writes")
 
     def __init__(self, program: _native.Program, take: Any, wrap: Any) -> None:
         self.program = program
@@ -57,6 +57,9 @@ class Specialization:
         self.leaves: dict[int, Leaf] = {}
         self.arrays: dict[int, tuple[str, Callable[[tuple[Any, ...]], Any]]] = {}
         self.sparse: list[SparseAccess] = []
+        # Places that the kernel accesses: fields ("f") and arrays ("a").
+        self.reads: frozenset[tuple[str, int]] = frozenset()
+        self.writes: frozenset[tuple[str, int]] = frozenset()
         # Of a gradient: how it uses fields and arrays, and the arguments that are parameters.
         self.uses: list[Any] = []
         self.array_uses: list[Any] = []
@@ -324,6 +327,7 @@ class Kernel:
         code = Specialization(program, binder.taker(), wrap if mode in ("", "forward") else None)
         code.gradients = bool(binder.gradients)
         code.leaves, code.arrays, code.sparse = cx.leaves, binder.arrays, list(cx.sparse.values())
+        code.reads, code.writes = frozenset(cx.reads), frozenset(cx.writes)
         if mode == "reverse":
             code.uses, code.array_uses = program.uses(), program.array_uses()
             code.positions = {n: at for at, (kind, n) in enumerate(binder.arguments) if kind == "p"}

@@ -164,8 +164,11 @@ class MemoryRef(Ref):
     def load(self) -> Expr:
         b = context.builder()
         value = b.load(self.base, self.indices, self.path)
-        if self.base[0] == "f" and self.base[1] in context.current().stopped:
+        cx = context.current()
+        if self.base[0] == "f" and self.base[1] in cx.stopped:
             value = b.unary("stop_grad", value)
+        elif self.base[0] != "l":
+            cx.reads.add(self.base)
         return Expr(value, self.ty)
 
     def store(self, value: Any) -> None:
@@ -177,12 +180,14 @@ class MemoryRef(Ref):
             # The last write wins.
             b.atomic("exchange", self.base, stored.id, self.indices, self.path)
         else:
+            context.current().writes.add(self.base)
             b.store(self.base, stored.id, self.indices, self.path, self.activate)
 
     def atomic(self, op: str, value: Any) -> Expr:
         from .emit import fit
 
         operand = fit(value, self.ty)
+        context.current().writes.add(self.base)
         self._share()
         old = context.builder().atomic(op, self.base, operand.id, self.indices, self.path, self.activate)
         return Expr(old, self.ty)
