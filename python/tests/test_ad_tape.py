@@ -564,3 +564,52 @@ def test_a_kernel_without_a_gradient_raises_at_its_launch() -> None:
         multiply()
     with pytest.raises(RuntimeError, match="W07"):
         tape.grad()
+
+
+def test_gradients_that_run_later_have_the_values_of_their_launches() -> None:
+    from wuji.lang import recording
+
+    x, y = (ti.field(ti.f64, 3, needs_grad=True) for _ in range(2))
+
+    @ti.kernel
+    def square():
+        for i in x:
+            y[i] = x[i] ** 2
+
+    @ti.kernel
+    def increment():
+        for i in x:
+            x[i] += 1.0
+
+    tapes = []
+    for k in range(3):
+        x.fill(float(k + 1))
+        with ti.ad.Tape() as tape:
+            square()
+        tapes.append(tape)
+        increment()
+    assert recording.active
+    for k in (1, 2, 0):
+        x.grad.fill(0.0)
+        y.grad.fill(1.0)
+        tapes[k].grad()
+        assert x.grad.to_numpy().tolist() == [2.0 * (k + 1)] * 3
+        assert x[0] == 4.0
+    assert not recording.active
+
+
+def test_a_tape_that_is_dropped_keeps_nothing() -> None:
+    from wuji.lang import recording
+
+    x = ti.field(ti.f64, (), needs_grad=True)
+
+    @ti.kernel
+    def square():
+        x[None] = x[None] ** 2
+
+    with ti.ad.Tape() as tape:
+        square()
+    assert recording.active
+    del tape
+    square()
+    assert not recording.active

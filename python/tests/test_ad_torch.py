@@ -135,3 +135,38 @@ def test_a_graph_that_is_retained_gives_the_same_gradients_again() -> None:
     first = x.grad.clone()
     y.backward()
     torch.testing.assert_close(x.grad, 2 * first)
+
+
+def test_calls_may_share_fields() -> None:
+    state = ti.field(ti.f64, (4, 3), needs_grad=True)
+
+    @ti.kernel
+    def load(x: ti.types.ndarray()):
+        for i in x:
+            state[0, i] = x[i]
+
+    @ti.kernel
+    def step(t: ti.i32):
+        for i in range(3):
+            state[t + 1, i] = state[t, i] + 0.1 * ti.sin(state[t, i])
+
+    @ti.kernel
+    def store(y: ti.types.ndarray()):
+        for i in y:
+            y[i] = state[3, i]
+
+    def simulate(x: Any, y: Any) -> None:
+        load(x)
+        for t in range(3):
+            step(t)
+        store(y)
+
+    operation = ti.torch.op(simulate, outputs=torch.empty_like)
+    assert torch.autograd.gradcheck(lambda x: operation(operation(operation(x))), (tensor([0.1, 0.5, 0.9], requires_grad=True),))
+
+
+def test_operations_of_constants_record_nothing() -> None:
+    from wuji.lang import recording
+
+    assert not ti.torch.op(square, outputs=torch.empty_like)(tensor([2.0])).requires_grad
+    assert not recording.active

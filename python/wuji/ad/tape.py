@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
@@ -97,6 +97,10 @@ class Tape:
             recording.active.remove(self)
         if kind is None and self.loss is not None and not self.evaluated:
             self.grad()
+        elif kind is None and not self.evaluated:
+            # Its gradients may run later. What others do then is none of its rules.
+            self.versions.strict = False
+            recording.watch(self)
 
     def launch(self, kernel: Kernel, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
         """Launch a kernel, and record it."""
@@ -120,8 +124,8 @@ class Tape:
             tape.log.add(kernel, kept)
             tape.carried.launch(kernel, code, full)
 
-            def undo(tape: Tape = tape, removed: list[Removed] = removed) -> None:
-                tape._end(removed)
+            def undo(log: AccessLog = tape.log, removed: list[Removed] = removed) -> None:
+                _end_adjoints(log, removed)
                 kernel._call(kept, {}, "second" if forward else "reverse")
 
             tape.steps.append(Step(lambda: kernel._call(kept, {}, mode), undo))
@@ -138,13 +142,9 @@ class Tape:
             tape._deactivate(StoredCells(root), change if tape is innermost else nothing)
 
     def _deactivate(self, cells: StoredCells, change: Callable[[], None]) -> None:
-        removed = self.versions.deactivate(len(self.steps), cells, change)
-        self.steps.append(Step(change, lambda: self._end(removed)))
-
-    def _end(self, removed: list[Removed]) -> None:
-        """Set the gradients of elements to zero that have been deactivated."""
-        for before, after in removed:
-            clear_gradients(self.log.leaves(), before, after)
+        removed, log = self.versions.deactivate(len(self.steps), cells, change), self.log
+        # Steps do not refer to the tape: a cycle would keep it alive.
+        self.steps.append(Step(change, lambda: _end_adjoints(log, removed)))
 
     def gradients_run(self) -> None:
         """Remember that gradients have been computed, which this tape has not recorded."""
@@ -234,11 +234,67 @@ class Tape:
             _fill(gradient(self.loss), 1.0)
         self.replay()
         self.evaluated = True
+        recording.unwatch(self)
         if self._checker is not None:
             self._checker.check(self.steps)
 
+    def before_launch(self, kernel: Kernel, args: tuple[Any, ...], named: dict[str, Any]) -> None:
+        """Keep what a launch after the block overwrites."""
+        try:
+            full = kernel._bind(args, named)
+            code = kernel._code(full, "")
+        except (WujiError, TypeError, ValueError):
+            # The launch raises it.
+            return
+        self._keep(code, full)
+
+    def _keep(self, code: Specialization, args: tuple[Any, ...]) -> None:
+        """Keep what a launch overwrites that is not recorded."""
+        for place, number in code.writes:
+            if place == "f" and number in code.leaves:
+                self.versions.write(len(self.steps), StoredField(code.leaves[number]))
+            elif place == "a" and number in code.arrays:
+                name, get = code.arrays[number]
+                self.versions.write(len(self.steps), StoredArray(get(args), name))
+        for access in code.sparse:
+            if access.activates or access.deactivates:
+                self.before_deactivation(access.root)
+
+    def before_write(self, written: Any) -> None:
+        """Keep what the host overwrites after the block."""
+        for data in stored(written):
+            self.versions.write(len(self.steps), data)
+
+    def before_deactivation(self, root: SNode) -> None:
+        """Keep what is in the cells of a tree."""
+        self.versions.deactivating(len(self.steps), StoredCells(root))
+
+    def _protect_others(self) -> None:
+        """Let other tapes keep what this one changes while its gradients run."""
+        custom = any(step.custom for step in self.steps)
+        for other in recording.watchers():
+            if not isinstance(other, Tape) or other is self:
+                continue
+            if custom:
+                other.versions.keep_all(len(other.steps))
+            for data in self.versions.restored():
+                if isinstance(data, StoredCells):
+                    other.before_deactivation(data.root)
+                else:
+                    other.versions.write(len(other.steps), data)
+
     def replay(self) -> None:
         """Propagate gradients through everything recorded."""
+        self._protect_others()
+        watched = self in recording.watchers()
+        recording.unwatch(self)
+        try:
+            self._run_gradients()
+        finally:
+            if watched:
+                recording.watch(self)
+
+    def _run_gradients(self) -> None:
         with recording.paused():
             self.versions.begin()
             try:
@@ -263,29 +319,25 @@ class Overwriting:
     def launch(self, kernel: Kernel, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
         full = kernel._bind(args, named)
         code = kernel._code(full, "")
-        self._keep(StoredField(leaf) for leaf in code.leaves.values())
-        self._keep(StoredArray(get(full), name) for name, get in code.arrays.values())
+        for tape in self.tapes:
+            tape._keep(code, full)
         return kernel._call(full, {})
 
     def deactivate(self, root: SNode, change: Callable[[], None]) -> None:
         for tape in self.tapes:
-            tape.versions.deactivate(len(tape.steps), StoredCells(root), _nothing)
+            tape.before_deactivation(root)
         change()
 
     def gradients_run(self) -> None:
         for tape in self.tapes:
             tape.gradients_run()
 
-    def _keep(self, written: Iterable[Stored]) -> None:
-        for data in written:
-            for tape in self.tapes:
-                tape.versions.write(len(tape.steps), data)
-
     def write(self, written: Any, clear: Callable[[str], None], redo: Callable[[], None]) -> None:
         self.copy(written, None)
 
     def copy(self, to: Any, source: Any) -> None:
-        self._keep(stored(to))
+        for tape in self.tapes:
+            tape.before_write(to)
 
 
 def _uses(kernel: Kernel, args: tuple[Any, ...], early: bool, forward: bool) -> tuple[list[Use], list[CellUse]]:
@@ -308,6 +360,12 @@ def stored(data: Any) -> list[Stored]:
     if isinstance(data, Field):
         return [StoredField(leaf) for leaf in data._leaves()]
     return [StoredArray(data, "")]
+
+
+def _end_adjoints(log: AccessLog, removed: list[Removed]) -> None:
+    """Set the gradients of elements to zero that have been deactivated."""
+    for before, after in removed:
+        clear_gradients(log.leaves(), before, after)
 
 
 def _nothing() -> None:

@@ -169,6 +169,24 @@ class Versions:
         removed = self._finish(step, "", prepared)
         return [] if removed is None else [removed]
 
+    def deactivating(self, step: int, cells: StoredCells) -> None:
+        """Get ready for a change of active cells that is not recorded."""
+        for state in [*self._fields_of(cells), self._state(cells)]:
+            if not state.needed.is_empty:
+                self._keep(step, state, "", "")
+
+    def keep_all(self, step: int) -> None:
+        """Get ready for anything."""
+        for state in self._states.values():
+            if not state.needed.is_empty:
+                self._check_watched(step, state)
+            if not state.needed.is_empty:
+                self._keep(step, state, "", "")
+
+    def restored(self) -> list[Stored | StoredCells]:
+        """Return what gets other values while gradients run."""
+        return [state.data for state in self._states.values() if state.copies]
+
     def _fields_of(self, cells: StoredCells) -> Iterator[_State]:
         for state in self._states.values():
             if isinstance(state.data, StoredField) and cells.has(state.data.leaf):
@@ -187,8 +205,8 @@ class Versions:
         """Get ready for a write other than by a recorded launch."""
         self._overwrite(step, data, (None,) * 8, "", "")
         cells = StoredCells.of(data.leaf) if isinstance(data, StoredField) else None
-        if cells is not None and not self._state(cells).needed.is_empty:
-            state = self._state(cells)
+        state = None if cells is None else self._states.get(cells.key)
+        if state is not None and not state.needed.is_empty:
             state.copies.append((step, state.data.copy()))
             state.needed = Region()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
@@ -37,8 +38,56 @@ class Recorder(Protocol):
         """Take note that gradients are computed while this recorder is active."""
 
 
+class Watcher(Protocol):
+    """A tape whose block has ended, and whose gradients may still run: what it needs must not be lost."""
+
+    def before_launch(self, kernel: Kernel, args: tuple[Any, ...], named: dict[str, Any]) -> None:
+        """Keep what a launch overwrites."""
+
+    def before_write(self, written: Any) -> None:
+        """Keep what the host overwrites."""
+
+    def before_deactivation(self, root: SNode) -> None:
+        """Keep the cells of a tree, and what is in them."""
+
+
+class _Watching:
+    """Stands for all watchers among the recorders, so that launches look for them."""
+
+    thread = -1  # no thread's
+    computes_tangents = False
+
+
 # The recorders, innermost last. Empty most of the time, which makes the check in each launch cheap.
-active: list[Recorder] = []
+active: list[Any] = []
+_watchers: list[weakref.ref[Any]] = []
+_watching = _Watching()
+
+
+def watch(tape: Watcher) -> None:
+    """Report all launches and writes of the host to a tape, until it is freed or unwatched."""
+    _watchers.append(weakref.ref(tape))
+    if _watching not in active:
+        active.append(_watching)
+
+
+def unwatch(tape: Watcher) -> None:
+    """Stop reporting to a tape."""
+    _watchers[:] = [known for known in _watchers if known() not in (None, tape)]
+    if not _watchers and _watching in active:
+        active.remove(_watching)
+
+
+def watchers() -> list[Watcher]:
+    """Return the tapes that are watching."""
+    if _watching not in active:
+        return []
+    found = [tape for known in tuple(_watchers) if (tape := known()) is not None]
+    if len(found) < len(_watchers):
+        _watchers[:] = [known for known in _watchers if known() is not None]
+        if not _watchers:
+            active.remove(_watching)
+    return found
 
 
 def current() -> Recorder | None:
@@ -48,12 +97,16 @@ def current() -> Recorder | None:
 
 def launch(kernel: Kernel, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
     """Launch a kernel while something is recorded."""
+    for tape in watchers():
+        tape.before_launch(kernel, args, named)
     recorder = current()
     return kernel._call(args, named) if recorder is None else recorder.launch(kernel, args, named)
 
 
 def write(written: Any, clear: Callable[[str], None], redo: Callable[[], None]) -> None:
     """Report a write of the host."""
+    for tape in watchers():
+        tape.before_write(written)
     recorder = current()
     if recorder is not None:
         recorder.write(written, clear, redo)
@@ -61,6 +114,8 @@ def write(written: Any, clear: Callable[[str], None], redo: Callable[[], None]) 
 
 def copied(to: Any, source: Any) -> None:
     """Report that the host copies one field to another."""
+    for tape in watchers():
+        tape.before_write(to)
     recorder = current()
     if recorder is not None:
         recorder.copy(to, source)
@@ -68,6 +123,8 @@ def copied(to: Any, source: Any) -> None:
 
 def deactivate(root: SNode, change: Callable[[], None]) -> None:
     """Let the host deactivate cells of a tree."""
+    for tape in watchers():
+        tape.before_deactivation(root)
     recorder = current() if active else None
     if recorder is None:
         change()

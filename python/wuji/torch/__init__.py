@@ -40,6 +40,10 @@ def op(function: Callable[..., Any], outputs: Callable[..., Any], *, clear_gradi
             # Gradients go to tensors of our own that share the memory.
             given = [_shared(arg, ctx.needs_input_grad[k]) for k, arg in enumerate(args)]
             written = [_shared(result, True) for result in results]
+            if not any(ctx.needs_input_grad):
+                with recording.paused():
+                    function(*given, *written)
+                return made
             tape = Tape(clear_gradients=False)
             with recording.paused(), tape:
                 function(*given, *written)
