@@ -225,3 +225,22 @@ def test_intermediate_results_without_gradients_are_warned_about() -> None:
         with ti.ad.Tape(loss):
             compute(z)
             use(z)
+
+
+def test_checks_restore_arrays() -> None:
+    x, loss = ti.field(ti.f64, 3, needs_grad=True), ti.field(ti.f64, (), needs_grad=True)
+    y, z = ti.ndarray(ti.f64, 3, needs_grad=True), np.ones(3)
+
+    @ti.kernel
+    def compute(y: ti.types.ndarray(), z: ti.types.ndarray()):
+        for i in x:
+            y[i] = y[i] * y[i] + x[i]
+            z[i] += 1.0
+            loss[None] += y[i] * z[i]
+
+    x.from_numpy(np.array([0.5, 1.0, 2.0]))
+    y.fill(1.0)
+    with ti.ad.Tape(loss, grad_check=[x]):
+        compute(y, z)
+        compute(y, z)
+    assert z.tolist() == [3.0] * 3

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 from ..exceptions import WujiAssertionError, WujiRuntimeError
 from ..lang import recording, runtime
 from ..lang.field import Field
+from ..lang.kernel import Specialization
 from ..lang.snode import Leaf, SNodeTree
 from .cells import StoredCells
-from .stored import copy_of, restore
+from .stored import StoredArray, copy_of, restore
 
 if TYPE_CHECKING:
     from .tape import Step
@@ -41,17 +42,26 @@ class GradChecker:
         self.loss = loss
         self.to_check: list[Any] = list(to_check)
         self._value: Any = 0.0
-        self._before: list[tuple[Leaf | StoredCells, Any]] = []
+        self._arrays: dict[Any, tuple[StoredArray, Any]] = {}
+        self._before: list[tuple[Leaf | StoredCells | StoredArray, Any]] = []
 
     def start(self) -> None:
         """Keep the values that the recorded program starts with."""
         self._before = _snapshot()
 
+    def see(self, code: Specialization, args: tuple[Any, ...]) -> None:
+        """Keep the values of the arrays of a launch that is about to run, unless an earlier one had them."""
+        for name, get in code.arrays.values():
+            data = StoredArray(get(args), name)
+            if data.key not in self._arrays and data.is_writable:
+                self._arrays[data.key] = (data, data.copy())
+
     def check(self, steps: list[Step]) -> None:
         """Compare, print the worst entries, and raise if one of them is wrong."""
         import numpy
 
-        after = _snapshot()
+        after = _snapshot() + [(data, data.copy()) for data, _ in self._arrays.values()]
+        self._before.extend(self._arrays.values())
         self._value = self.loss.to_numpy()
         generator = numpy.random.default_rng(0)
         failed: list[str] = []
@@ -131,11 +141,11 @@ def _change(field: Any, before: Any, after: Any) -> None:
             field[index] = after[tuple(at)]
 
 
-def _snapshot() -> list[tuple[Leaf | StoredCells, Any]]:
+def _snapshot() -> list[tuple[Leaf | StoredCells | StoredArray, Any]]:
     """Copy all fields of the current world, but not their gradients."""
     world = runtime.current()
     world.materialize()
-    found: list[tuple[Leaf | StoredCells, Any]] = []
+    found: list[tuple[Leaf | StoredCells | StoredArray, Any]] = []
     for root in list(world.roots):
         tree = root._owner
         if isinstance(tree, SNodeTree) and not tree.destroyed:
@@ -147,9 +157,9 @@ def _snapshot() -> list[tuple[Leaf | StoredCells, Any]]:
     return found
 
 
-def _restore(values: list[tuple[Leaf | StoredCells, Any]]) -> None:
+def _restore(values: list[tuple[Leaf | StoredCells | StoredArray, Any]]) -> None:
     for data, value in values:
-        if isinstance(data, StoredCells):
+        if isinstance(data, (StoredCells, StoredArray)):
             data.restore(value)
         else:
             restore(data, value)

@@ -56,9 +56,13 @@ class StoredArray:
         return f"array {label(self._name)}"
 
     @property
+    def is_writable(self) -> bool:
+        return not _is_numpy(self.array) or bool(self.array.flags.writeable)
+
+    @property
     def is_watched(self) -> bool:
         """Whether the host may write to it and nothing reports that."""
-        return _is_numpy(self.array) and bool(self.array.flags.writeable)
+        return _is_numpy(self.array) and self.is_writable
 
     @property
     def version(self) -> int:

@@ -115,6 +115,9 @@ class Tape:
             tape._check_gradients(kernel, uses)
             tape.versions.launch(len(tape.steps), kernel.function.__name__, uses, cells)
         mode = "forward" if forward else ""
+        for tape in tapes:
+            if tape._checker is not None:
+                tape._checker.see(kernel._code(full, mode), full)
         result = kernel._call(full, {}, mode)
         code = kernel._code(full, mode)
         if forward:
