@@ -11,7 +11,7 @@ pub const ELECTRIC: Simulator = Simulator {
            optimized through the whole simulation.",
     goal: "the mean squared distance falls below 2% of the first one",
     size: ("steps", 400),
-    iterations: 150,
+    iterations: 200,
     run,
     file: file!(),
     source: include_str!("electric.rs"),
@@ -23,7 +23,7 @@ const HIDDEN: usize = 24;
 const INPUTS: usize = 9;
 const DT: f32 = 0.02;
 const FORCE: f32 = 0.6;
-const DRAG: f32 = 0.5;
+const DRAG: f32 = 3.0;
 
 /// Where the ball should be: on a figure eight.
 #[func]
@@ -96,6 +96,12 @@ fn advance(
     }
 }
 
+/// Weights of both signs, without a pattern that the network could not leave.
+fn weights(n: usize, scale: f32) -> Vec<f32> {
+    let weight = |k: usize| scale * (k as f32 * 2.399 + 0.7).sin();
+    (0..n).map(weight).collect()
+}
+
 struct Chamber {
     world: World,
     steps: usize,
@@ -122,16 +128,10 @@ impl Chamber {
             loss: world.scalar("loss")?.needs_grad()?,
             world,
         };
-        // Weights of both signs, without a pattern that the network could not leave.
-        let weights = |n: usize, scale: f32| -> Vec<f32> {
-            (0..n)
-                .map(|k| scale * (k as f32 * 2.399 + 0.7).sin())
-                .collect()
-        };
         chamber.inner.copy_from(&weights(HIDDEN * INPUTS, 0.7))?;
-        chamber
-            .outer
-            .copy_from(&weights(ELECTRODES * HIDDEN, 0.1))?;
+        // Charges are small at first, so that the ball stays.
+        let small = weights(ELECTRODES * HIDDEN, 0.001);
+        chamber.outer.copy_from(&small)?;
         Ok(chamber)
     }
 
@@ -181,7 +181,7 @@ fn run(study: &Study) -> Outcome<Report> {
     let chamber = Chamber::new(study.world(), study.size())?;
     let mut adam = (
         Adam::new(&chamber.inner, 0.02)?,
-        Adam::new(&chamber.outer, 0.02)?,
+        Adam::new(&chamber.outer, 0.005)?,
     );
     let losses = study.optimize(|_| {
         let loss = chamber.gradient()?;
@@ -214,6 +214,8 @@ mod tests {
     #[test]
     fn the_gradient_of_a_weight_is_right() {
         let chamber = Chamber::new(World::cpu().expect("a world"), 50).expect("fields");
+        let large = weights(ELECTRODES * HIDDEN, 0.1);
+        chamber.outer.copy_from(&large).expect("copied");
         chamber.gradient().expect("a gradient");
         let mut loss = || {
             chamber.simulate()?;

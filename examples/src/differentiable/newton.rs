@@ -25,8 +25,8 @@ const DT: f64 = 0.04;
 const DENSITY: f64 = 1.0;
 const GRAVITY: f64 = 9.8;
 /// Lame parameters.
-const MU: f64 = 300.0;
-const LAMBDA: f64 = 500.0;
+const MU: f64 = 40.0;
+const LAMBDA: f64 = 80.0;
 /// Time steps of the animation.
 const FRAMES: usize = 50;
 
