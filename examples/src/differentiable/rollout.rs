@@ -15,7 +15,7 @@ pub const ROLLOUT: Simulator = Simulator {
            gradients have the Jacobian of every flight.",
     goal: "all probes meet Mars: the mean squared distance falls below 1e-6 of the first one",
     size: ("thousands of steps", 100),
-    iterations: 10,
+    iterations: 7,
     run,
     file: file!(),
     source: include_str!("rollout.rs"),
@@ -215,7 +215,7 @@ mod tests {
 
     #[test]
     fn probes_reach_mars() {
-        let report = reaches_its_goal(&ROLLOUT, 1, 10);
+        let report = reaches_its_goal(&ROLLOUT, 1, 7);
         assert!(
             report.what.contains("1000 steps that ran "),
             "{}",
