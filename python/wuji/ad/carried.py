@@ -30,7 +30,7 @@ class Carried:
         """Take note of a launch; warn if derivatives are lost."""
         if self._seen.get(code) == self._changes and not code.arrays:
             return
-        reads, writes = self._data(code, code.reads, args), self._data(code, code.writes, args)
+        reads, writes = self._data(code, code.reads, args), self._data(code, code.results, args)
         lost = [data for data in reads if data.key in self._written]
         if lost and any(self._is_differentiable(data) for data in writes):
             self._warn(kernel, lost[0])

@@ -233,6 +233,7 @@ class Binder:
             self.plain = False
             return StructVal(ty, {k: self.value(t, f"{name}.{k}", _member(get, k)) for k, t in ty.members.items()})
         id = self.cx.builder.param(name, ty.ir)
+        self.cx.constants.add(id)
         self.arguments.append(("p", self.params))
         self.params += 1
         if isinstance(ty, MatrixType):

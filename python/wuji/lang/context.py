@@ -51,6 +51,8 @@ class Compilation:
         self.leaves: dict[int, Leaf] = {}  # number of a field in this kernel -> the field
         self.reads: set[tuple[str, int]] = set()  # places that the kernel loads from, except as constants
         self.writes: set[tuple[str, int]] = set()
+        self.constants: set[int] = set()  # values: constants, and parameters of the kernel
+        self.results: set[tuple[str, int]] = set()  # written with something other than constants
         self.sparse: dict[int, SparseAccess] = {}  # of each sparse tree
         self.stopped: list[int] = []  # numbers of fields under `ti.stop_grad`
         self.functions: dict[Any, Any] = {}  # real functions -> their declarations
@@ -68,6 +70,12 @@ class Compilation:
         if number is None:
             number = self.files[path] = self.builder.file(path)
         return number
+
+    def writes_to(self, base: tuple[str, int], value: int) -> None:
+        """Take note of a write."""
+        self.writes.add(base)
+        if value not in self.constants:
+            self.results.add(base)
 
     def cells_of(self, node: SNode) -> SparseAccess:
         """Return what the kernel does with the active cells of the tree that a node is in."""

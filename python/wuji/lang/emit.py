@@ -19,7 +19,10 @@ def constant(value: Any, dtype: DataType | None = None) -> Expr:
         dtype = dtypes.of_constant(value)
         if dtype is None:
             raise WujiTypeError(f"{describe(value)} is not a number")
-    return Expr(context.builder().const(dtype.ir, convert_constant(value, dtype)), dtype)
+    cx = context.current()
+    id = cx.builder.const(dtype.ir, convert_constant(value, dtype))
+    cx.constants.add(id)
+    return Expr(id, dtype)
 
 
 def convert_constant(value: Any, dtype: DataType) -> int | float | bool:

@@ -44,7 +44,7 @@ _DROPPED = ("W0401", "W0402")
 class Specialization:
     """A kernel compiled for one combination of argument types and template arguments."""
 
-    __slots__ = ("array_uses", "arrays", "gradients", "key_objects", "keys", "leaves", "positions", "program", "reads", "sparse", "take", "uses", "wrap", "writes")
+    __slots__ = ("array_uses", "arrays", "gradients", "key_objects", "keys", "leaves", "positions", "program", "reads", "results", "sparse", "take", "uses", "wrap", "writes")
 
     def __init__(self, program: _native.Program, take: Any, wrap: Any) -> None:
         self.program = program
@@ -60,6 +60,7 @@ class Specialization:
         # Places that the kernel accesses: fields ("f") and arrays ("a").
         self.reads: frozenset[tuple[str, int]] = frozenset()
         self.writes: frozenset[tuple[str, int]] = frozenset()
+        self.results: frozenset[tuple[str, int]] = frozenset()  # of these, written with something other than constants
         # Of a gradient: how it uses fields and arrays, and the arguments that are parameters.
         self.uses: list[Any] = []
         self.array_uses: list[Any] = []
@@ -328,6 +329,7 @@ class Kernel:
         code.gradients = bool(binder.gradients)
         code.leaves, code.arrays, code.sparse = cx.leaves, binder.arrays, list(cx.sparse.values())
         code.reads, code.writes = frozenset(cx.reads), frozenset(cx.writes)
+        code.results = frozenset(cx.results)
         if mode == "reverse":
             code.uses, code.array_uses = program.uses(), program.array_uses()
             code.positions = {n: at for at, (kind, n) in enumerate(binder.arguments) if kind == "p"}

@@ -180,14 +180,14 @@ class MemoryRef(Ref):
             # The last write wins.
             b.atomic("exchange", self.base, stored.id, self.indices, self.path)
         else:
-            context.current().writes.add(self.base)
+            context.current().writes_to(self.base, stored.id)
             b.store(self.base, stored.id, self.indices, self.path, self.activate)
 
     def atomic(self, op: str, value: Any) -> Expr:
         from .emit import fit
 
         operand = fit(value, self.ty)
-        context.current().writes.add(self.base)
+        context.current().writes_to(self.base, operand.id)
         self._share()
         old = context.builder().atomic(op, self.base, operand.id, self.indices, self.path, self.activate)
         return Expr(old, self.ty)
