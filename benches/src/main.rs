@@ -3,6 +3,7 @@
 mod case;
 mod cpp;
 mod gpu;
+mod gradients;
 mod host;
 mod launches;
 mod measure;
@@ -154,6 +155,7 @@ fn bench(options: &Options) -> Result<(), String> {
     let mut studies: Vec<Box<dyn Study>> = launches::all();
     studies.extend(starts::all());
     studies.extend(sparse::all());
+    studies.extend(gradients::all());
     studies.retain(|study| wanted(study.name()));
     if options.list {
         let list = |name, size, metric| println!("{name:<21} {size:<16} {metric}");
