@@ -11,7 +11,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use wuji_compile::passes::{SWITCHES, Timing};
-use wuji_compile::{Cx, Functions, Libdevice, Lowered, PASSES, PassKind, compile_with, run_pass};
+use wuji_compile::{
+    Cx, Functions, Libdevice, Lowered, PASSES, PassKind, autodiff, compile_with, run_pass,
+};
 use wuji_ir::Error;
 use wuji_ir::module::Module;
 use wuji_ir::verify::verify;
@@ -27,12 +29,17 @@ Examples (paths are relative to the repository):
   wuji opt crates/wuji-cli/kernels/mpm2d.wir --time-passes --emit asm > mpm2d.s
   wuji opt crates/wuji-cli/kernels/julia.wir --without vectorize --emit llvm-opt
   wuji opt crates/wuji-cli/kernels/julia.wir --emit ptx --sm 80
+  wuji opt crates/wuji-cli/kernels/mpm2d.wir --differentiate reverse --passes simplify
   wuji opt crates/wuji-cli/kernels/mpm3d.wir --passes promote | wuji opt - --passes inline
 ")]
 pub(crate) struct Opt {
     /// A kernel in textual IR (docs/ir.md); `-` is standard input.
     #[arg(value_name = "FILE", required_unless_present = "list")]
     file: Option<String>,
+
+    /// Differentiate the kernel first.
+    #[arg(long, value_name = "MODE")]
+    differentiate: Option<Mode>,
 
     /// Run these passes, in this order, separated by commas; by default the whole pipeline.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
@@ -86,6 +93,14 @@ enum Emit {
     Asm,
     /// PTX for an NVIDIA GPU.
     Ptx,
+}
+
+#[derive(ValueEnum, Copy, Clone, PartialEq, Eq, Debug)]
+enum Mode {
+    /// The gradient kernel: adjoints of inputs from those of outputs.
+    Reverse,
+    /// The kernel with tangents beside all values.
+    Forward,
 }
 
 #[derive(ValueEnum, Copy, Clone, PartialEq, Eq, Debug)]
@@ -185,7 +200,12 @@ impl Opt {
         self.emit(emit, &made, out)
     }
 
-    fn passes(&self, mut module: Module, cx: &mut Cx<'_>) -> Done<Made> {
+    fn passes(&self, module: Module, cx: &mut Cx<'_>) -> Done<Made> {
+        let mut module = match self.differentiate {
+            None => module,
+            Some(Mode::Reverse) => autodiff::gradient_of(module)?,
+            Some(Mode::Forward) => autodiff::tangent_of(module)?,
+        };
         let Some(passes) = &self.passes else {
             return Ok(Made::All(Box::new(compile_with(module, cx)?)));
         };

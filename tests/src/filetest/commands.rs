@@ -2,7 +2,7 @@
 
 use super::TestFile;
 use super::run;
-use wuji_compile::{Cx, Functions, Math, Options, compile, run_pass};
+use wuji_compile::{Cx, Functions, Math, Options, autodiff, compile, run_pass};
 use wuji_ir::module::Module;
 use wuji_ir::text::parse;
 use wuji_ir::verify::verify;
@@ -30,6 +30,14 @@ pub(super) const COMMANDS: &[Command] = &[
     Command {
         name: "pass",
         run: passes,
+    },
+    Command {
+        name: "gradient",
+        run: gradient,
+    },
+    Command {
+        name: "tangent",
+        run: tangent,
     },
     Command {
         name: "ptx",
@@ -89,7 +97,22 @@ fn refused(file: &TestFile, arguments: &str) -> Result<Option<String>, String> {
 }
 
 fn passes(file: &TestFile, arguments: &str) -> Result<Option<String>, String> {
-    let mut module = module(file)?;
+    after_passes(module(file)?, arguments)
+}
+
+fn gradient(file: &TestFile, arguments: &str) -> Result<Option<String>, String> {
+    let derived = autodiff::gradient_of(module(file)?).map_err(|e| e.to_string())?;
+    verify(&derived).map_err(|e| format!("{e}\n{derived}"))?;
+    after_passes(derived, arguments)
+}
+
+fn tangent(file: &TestFile, arguments: &str) -> Result<Option<String>, String> {
+    let derived = autodiff::tangent_of(module(file)?).map_err(|e| e.to_string())?;
+    verify(&derived).map_err(|e| format!("{e}\n{derived}"))?;
+    after_passes(derived, arguments)
+}
+
+fn after_passes(mut module: Module, arguments: &str) -> Result<Option<String>, String> {
     for pass in names(arguments) {
         run_pass(pass, &mut module, &mut Cx::new(&options(arguments)))
             .map_err(|e| format!("{pass}: {e}"))?;

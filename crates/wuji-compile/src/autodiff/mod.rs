@@ -163,3 +163,15 @@ pub fn reverse(module: &Module, adjoints: &Derivatives) -> Result<Gradient> {
 pub fn forward(module: &Module, tangents: &[Derivatives]) -> Result<Module> {
     forward::forward(module, tangents)
 }
+
+/// The gradient kernel of a module, with a derivative for each field that has floats.
+pub fn gradient_of(mut m: Module) -> Result<Module> {
+    let adjoints = add_derivatives(&mut m);
+    Ok(reverse(&m, &adjoints)?.module)
+}
+
+/// The kernel of a module that computes derivatives along one direction too.
+pub fn tangent_of(mut m: Module) -> Result<Module> {
+    let tangents = add_derivatives(&mut m);
+    forward(&m, &[tangents])
+}

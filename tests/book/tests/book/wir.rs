@@ -75,14 +75,8 @@ fn run(block: &Block, file: &str) -> Result<()> {
                 "run" => launch(&module)?,
                 "interpret" => interpret(Machine::new(&module, config())?, &module)?,
                 "lowered" => interpret(Machine::lowered(&module, config())?, &module)?,
-                "gradient" => {
-                    let adjoints = autodiff::add_derivatives(&mut module);
-                    module = autodiff::reverse(&module, &adjoints)?.module;
-                }
-                "tangent" => {
-                    let tangents = autodiff::add_derivatives(&mut module);
-                    module = autodiff::forward(&module, &[tangents])?;
-                }
+                "gradient" => module = autodiff::gradient_of(module)?,
+                "tangent" => module = autodiff::tangent_of(module)?,
                 "deterministic" => {}
                 other => return Err(Error::new("W0000", format!("unknown attribute `{other}`"))),
             },
