@@ -25,8 +25,24 @@ pub(super) struct Activity {
     useful_temps: FxHashSet<Temp>,
     /// Instructions whose reverse sweep is not empty.
     reversed: SecondaryMap<Inst, bool>,
-    needed: EntitySet<Value>,
-    needed_temps: FxHashSet<Temp>,
+    needed: Needed,
+}
+
+/// What a reverse sweep reads, and all that it is computed from.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Needed {
+    values: EntitySet<Value>,
+    temps: FxHashSet<Temp>,
+}
+
+impl Needed {
+    pub(super) fn contains(&self, v: Value) -> bool {
+        self.values.contains(v)
+    }
+
+    pub(super) fn contains_temp(&self, t: Temp) -> bool {
+        self.temps.contains(&t)
+    }
 }
 
 impl Activity {
@@ -64,12 +80,35 @@ impl Activity {
         self.reversed[inst]
     }
 
-    pub(super) fn is_needed(&self, v: Value) -> bool {
-        self.needed.contains(v)
+    /// For the whole function.
+    pub(super) fn needed(&self) -> &Needed {
+        &self.needed
     }
 
-    pub(super) fn is_needed_temp(&self, t: Temp) -> bool {
-        self.needed_temps.contains(&t)
+    /// What the reverse sweep of a region alone needs.
+    pub(super) fn needed_in(
+        &self,
+        env: &Env,
+        funcs: &PrimaryMap<Func, Function>,
+        f: &Function,
+        d: &Derivatives,
+        region: Region,
+    ) -> Result<Needed> {
+        let mut scan = Scan::new(env, funcs, f, d, false);
+        scan.out = Activity {
+            varied: self.varied.clone(),
+            useful: self.useful.clone(),
+            varied_temps: self.varied_temps.clone(),
+            useful_temps: self.useful_temps.clone(),
+            reversed: self.reversed.clone(),
+            needed: Needed::default(),
+        };
+        for inst in f.insts_in(region) {
+            if scan.out.reversed[inst] {
+                scan.need_for(inst)?;
+            }
+        }
+        Ok(scan.out.needed)
     }
 }
 
@@ -105,8 +144,7 @@ impl<'a> Scan<'a> {
                 varied_temps: FxHashSet::default(),
                 useful_temps: FxHashSet::default(),
                 reversed: SecondaryMap::new(),
-                needed: EntitySet::new(),
-                needed_temps: FxHashSet::default(),
+                needed: Needed::default(),
             },
             changed: true,
         }
@@ -474,7 +512,7 @@ impl<'a> Scan<'a> {
     fn need(&mut self, v: Value) -> Result<()> {
         let mut work = vec![v];
         while let Some(v) = work.pop() {
-            if !self.out.needed.insert(v) {
+            if !self.out.needed.values.insert(v) {
                 continue;
             }
             match self.f.values[v].def {
@@ -588,7 +626,7 @@ impl<'a> Scan<'a> {
 
     /// All updates of a temp are repeated, with the control flow around them.
     fn need_temp(&mut self, t: Temp, work: &mut Vec<Value>) {
-        if !self.out.needed_temps.insert(t) {
+        if !self.out.needed.temps.insert(t) {
             return;
         }
         let f = self.f;

@@ -576,7 +576,7 @@ kernel fn2 \"kernel\"(v0: i32) {{
 fn remarks_say_how_a_loop_is_reversed() {
     let remarks = |body: &str| {
         let text = format!(
-            "{FIELDS}kernel fn0 \"kernel\"(v0: i32) {{\nv7: i32 = const 0 v8: i32 = const 1 v6: i32 = const 1000 foreach L0 (v1: i32) in f0 {{ v2: f64 = load f0[v1] v3: f64 = for L1 v4: i32 in v7..v6 step v8 (v5: f64 = v2) {{ {body} continue L1(v12) }} store f2[v1], v3 continue L0 }}\nreturn\n}}\n"
+            "{FIELDS}kernel fn0 \"kernel\"(v0: i32) {{\nv7: i32 = const 0 v8: i32 = const 1 v6: i32 = const 1000 foreach L0 (v1: i32) in f0 {{ v2: f64 = load f0[v1] v3: f64 = for L1 v4: i32 in v7..v6 step v8 (v5: f64 = v2) {{ {body} continue L1(v12) }} v20: f64 = tanh v3 store f2[v1], v20 continue L0 }}\nreturn\n}}\n"
         );
         let mut m = parse(&text, "grad.wir").unwrap();
         let adjoints = add_derivatives(&mut m);
@@ -590,6 +590,11 @@ fn remarks_say_how_a_loop_is_reversed() {
     assert_eq!(
         remarks("v10: f64 = load f1[v4] v12: f64 = sub v10, v5"),
         ["kernel: gradient from the last iteration to the first, nothing saved"]
+    );
+    // The result is needed, the sums before are not.
+    assert_eq!(
+        remarks("v10: f64 = load f1[v4] v11: f64 = mul v10, v10 v12: f64 = add v5, v11"),
+        ["kernel: gradient in any order"]
     );
     assert_eq!(
         remarks("v12: f64 = sin v5"),

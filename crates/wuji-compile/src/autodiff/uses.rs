@@ -74,7 +74,7 @@ pub(super) fn of(m: &Module, f: &Function, d: &Derivatives) -> Result<Uses> {
     for access in &all {
         let data = &f.insts[access.inst];
         let kind = match access.op {
-            AccessOp::Load if activity.is_needed(data.results[0]) => {
+            AccessOp::Load if activity.needed().contains(data.results[0]) => {
                 needed_version(m, &mut order, &all, access)?
             }
             AccessOp::Load => UseKind::Reads,
@@ -99,7 +99,9 @@ fn check_temps(m: &Module, f: &Function, activity: &Activity) -> Result<()> {
             let OpClass::Access(AccessOp::Load, access) = data.op.class() else {
                 continue;
             };
-            if !matches!(access.place, Place::Temp(_)) || !activity.is_needed(data.results[0]) {
+            if !matches!(access.place, Place::Temp(_))
+                || !activity.needed().contains(data.results[0])
+            {
                 continue;
             }
             let later = units[k..]

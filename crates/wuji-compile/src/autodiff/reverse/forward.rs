@@ -17,7 +17,7 @@ impl Reverse<'_, '_> {
     }
 
     fn is_needed(&self, v: &Value) -> bool {
-        self.activity.is_needed(*v)
+        self.needed.contains(*v)
     }
 
     fn forward_inst(&mut self, inst: Inst) -> Result<()> {
@@ -26,7 +26,7 @@ impl Reverse<'_, '_> {
         match data.op.class() {
             OpClass::Control(op) => self.forward_control(inst, op),
             OpClass::Access(AccessOp::Store | AccessOp::Atomic(_), access) => match access.place {
-                Place::Temp(t) if self.activity.is_needed_temp(t) => self.copy(inst),
+                Place::Temp(t) if self.needed.contains_temp(t) => self.copy(inst),
                 Place::Temp(_) | Place::Field(_) | Place::Array(_) | Place::Local(_) => Ok(()),
             },
             OpClass::Call(callee) if needed => self.forward_call(inst, callee),
@@ -95,7 +95,7 @@ impl Reverse<'_, '_> {
         let inside = f.insts[inst].regions.iter().flat_map(|r| f.insts_in(*r));
         inside.into_iter().any(|i| {
             let place = f.insts[i].op.written_access().map(|a| a.place);
-            matches!(place, Some(Place::Temp(t)) if self.activity.is_needed_temp(t))
+            matches!(place, Some(Place::Temp(t)) if self.needed.contains_temp(t))
         })
     }
 

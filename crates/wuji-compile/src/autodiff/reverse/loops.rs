@@ -49,7 +49,6 @@ impl Reverse<'_, '_> {
             initial: data.args[3..].into(),
             next: body.term.args().into(),
         };
-        let state = self.needed_carried(&source.params);
         let bounds = self.values(&data.args[..3])?;
         let count = self.count(&bounds);
         let mut start = Values::new();
@@ -62,11 +61,30 @@ impl Reverse<'_, '_> {
         }
         let sums = (0..source.params.len())
             .all(|k| !self.activity.is_active(source.params[k]) || self.is_sum(&source, k));
-        if state.is_empty() && sums && !self.depends_on_order(source.body) {
-            self.remark(inst, Reversal::AnyOrder);
-            return self.in_any_order(&source, &bounds, &start);
-        }
-        self.in_reverse(&source, Some(&bounds), count, &start, &[])
+        self.for_body(source.body, |this| {
+            let state = this.needed_carried(&source.params);
+            if state.is_empty() && sums && !this.depends_on_order(source.body) {
+                this.remark(inst, Reversal::AnyOrder);
+                return this.in_any_order(&source, &bounds, &start);
+            }
+            this.in_reverse(&source, Some(&bounds), count, &start, &[])
+        })
+    }
+
+    /// Only what the reverse sweep of a body needs is computed again in it, not what other code needs of its loop.
+    fn for_body(
+        &mut self,
+        body: Region,
+        reverse: impl FnOnce(&mut Self) -> Result<()>,
+    ) -> Result<()> {
+        let (funcs, adjoints) = (self.shared.funcs, self.shared.adjoints);
+        let needed = self
+            .activity
+            .needed_in(self.b.env, funcs, self.f, adjoints, body)?;
+        let outer = std::mem::replace(&mut self.needed, needed);
+        let done = reverse(self);
+        self.needed = outer;
+        done
     }
 
     /// A `loop`: its iterations are counted first.
@@ -95,7 +113,9 @@ impl Reverse<'_, '_> {
                 left.push((*v, adjoint));
             }
         }
-        self.in_reverse(&source, None, count, &start, &left)
+        self.for_body(source.body, |this| {
+            this.in_reverse(&source, None, count, &start, &left)
+        })
     }
 
     /// The number of iterations of a `for`.

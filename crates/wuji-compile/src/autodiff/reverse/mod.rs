@@ -12,7 +12,7 @@ mod loops;
 mod memory;
 mod rules;
 
-use super::activity::Activity;
+use super::activity::{Activity, Needed};
 use super::{Derivatives, shape};
 use crate::remark::{Decision, Remark, Reversal};
 use adjoint::Adjoint;
@@ -51,6 +51,8 @@ struct Reverse<'a, 'm> {
     b: Builder<'a>,
     /// Values of `f` that are computed in the gradient function at this point.
     map: FxHashMap<Value, Value>,
+    /// What is computed again at this point.
+    needed: Needed,
     /// Adjoints, a frame for each region around this point.
     frames: Vec<BTreeMap<Value, Adjoint>>,
 }
@@ -110,6 +112,7 @@ impl<'a, 'm> Reverse<'a, 'm> {
             activity,
             b,
             map,
+            needed: activity.needed().clone(),
             frames: vec![BTreeMap::new()],
         }
     }
