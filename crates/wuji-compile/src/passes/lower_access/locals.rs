@@ -24,7 +24,7 @@ impl Lower<'_> {
         }
         let ty = self.accessed_type(&access);
         let masked = self.mask(&access, &data.args[..1]);
-        let index = masked.indices[0].terms[0].0;
+        let index = masked.found[0];
         let mut op = data.op.clone();
         if let Some(a) = op.access_mut() {
             a.guard = Guard::InBounds;

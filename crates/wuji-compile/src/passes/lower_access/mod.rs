@@ -27,7 +27,7 @@ use wuji_ir::entities::{Inst, Node, Region, Tree, Value};
 use wuji_ir::layout::TreeMemory;
 use wuji_ir::module::*;
 use wuji_ir::ops::*;
-use wuji_ir::types::{Scalar, Type};
+use wuji_ir::types::{Imm, Scalar, Type};
 
 pub fn lower_access(m: &mut Module, cx: &mut Cx) -> Result<()> {
     demote_local_atomics(m);
@@ -332,6 +332,15 @@ impl Lower<'_> {
         for ((lo, extent), index) in domain.into_iter().zip(index_args) {
             let (wide, fits) = self.widen(*index);
             found.push(wide);
+            let known = self.b.func.constant(extent).and_then(Imm::as_int);
+            let (least, most) = self.affine.range(*index);
+            if let Some(extent) = known.and_then(|e| u64::try_from(e).ok())
+                && least >= i128::from(lo)
+                && most < i128::from(lo) + i128::from(extent)
+            {
+                indices.push(self.index_form(*index, (lo, Some(extent))));
+                continue;
+            }
             let from_lo = if lo == 0 {
                 wide
             } else {
