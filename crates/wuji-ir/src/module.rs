@@ -192,7 +192,20 @@ pub struct Task {
     /// The task generates the list of active cells of this node; a no-op if it is up to date.
     pub lists: Option<(Tree, Node)>,
     pub copies: Copies,
+    /// Fields of which the task updates only one slice.
+    pub slices: Vec<Slice>,
     pub span: Span,
+}
+
+/// The elements of a field with one index along its first axis. A task with such a slice updates elements in it by atomics, and
+/// accesses no element of it in another way; it may access other elements of the field.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Slice {
+    pub field: Field,
+    /// The number of a kernel parameter.
+    pub param: Option<u32>,
+    /// The index, or its distance from the parameter.
+    pub offset: i64,
 }
 
 /// The role of a task in privatization.

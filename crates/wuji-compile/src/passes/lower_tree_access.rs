@@ -178,6 +178,7 @@ fn upkeep(
         func: m.add_func(f),
         ordinal: UPKEEP,
         lists: None,
+        slices: Vec::new(),
         copies: Copies::None,
         span: like.span,
     }

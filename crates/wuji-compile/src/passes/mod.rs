@@ -87,6 +87,7 @@ passes! {
     Lowering loops = loops::loops: "parallel tasks become loops over chunks, in memory order",
     Optimization reductions = reductions::reductions: "atomics on one address go to an accumulator first",
     Optimization scratchpads = scratchpads::scratchpads: "accesses of a block to cached fields go to local arrays",
+    Optimization slices = privatize::slices: "fields of which a task updates one slice are found, for `privatize`",
     Optimization bounds = bounds::bounds: "accesses are proved in range, or loops are split so that they are",
     Lowering lower_access = lower_access::lower_access: "accesses become loads and stores at byte offsets",
     Optimization simplify_lowered = simplify::simplify: "`simplify` again, on addresses",

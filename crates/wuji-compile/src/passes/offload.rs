@@ -455,6 +455,7 @@ impl Split<'_> {
         Some(Task {
             name,
             lists: None,
+            slices: Vec::new(),
             copies: Copies::None,
             kind: TaskKind::Serial,
             func,
@@ -521,6 +522,7 @@ impl Split<'_> {
         };
         Task {
             lists: None,
+            slices: Vec::new(),
             copies: Copies::None,
             name,
             kind,

@@ -357,10 +357,12 @@ impl Parser<'_> {
         } else {
             None
         };
+        let slices = self.slices()?;
         let copies = self.copies()?;
         let span = self.position(start)?;
         self.m.tasks.push(Task {
             lists,
+            slices,
             copies,
             name,
             kind,
@@ -369,6 +371,38 @@ impl Parser<'_> {
             span,
         });
         Ok(())
+    }
+
+    /// `slices (f0 at p0 plus -1, f1 at 3)`
+    fn slices(&mut self) -> Result<Vec<Slice>> {
+        let mut slices = Vec::new();
+        if !self.c.eat_word("slices") {
+            return Ok(slices);
+        }
+        self.c.expect("(")?;
+        self.list(")", |p| {
+            let field = p.field()?;
+            p.c.expect_word("at")?;
+            let at = p.c.here();
+            let (param, offset) = match p.bound()? {
+                Bound::Const(index) => (None, index),
+                Bound::Param(param) if p.c.eat_word("plus") => {
+                    (Some(param), p.c.signed("a distance")?)
+                }
+                Bound::Param(param) => (Some(param), 0),
+                Bound::Temp(_) | Bound::List(..) => {
+                    let why = "a slice is at a number or a parameter".to_owned();
+                    return Err(p.c.error("W0002", at, why));
+                }
+            };
+            slices.push(Slice {
+                field,
+                param,
+                offset,
+            });
+            Ok(())
+        })?;
+        Ok(slices)
     }
 
     /// `private (add f0, max f1) updates 3`, `fills T0`, `merges T0`

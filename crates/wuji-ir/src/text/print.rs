@@ -289,10 +289,27 @@ fn print_task(m: &Module, task: &Task, out: &mut String) -> fmt::Result {
     if let Some((tree, node)) = task.lists {
         write!(out, " lists {tree}.{node}")?;
     }
+    print_slices(&task.slices, out)?;
     print_copies(&task.copies, out)?;
     position(task.span, m.files.len(), out)?;
     out.push('\n');
     Ok(())
+}
+
+fn print_slices(slices: &[Slice], out: &mut String) -> fmt::Result {
+    if slices.is_empty() {
+        return Ok(());
+    }
+    let text = |s: &Slice| {
+        let (field, offset) = (s.field, s.offset);
+        match s.param {
+            None => format!("{field} at {offset}"),
+            Some(p) if offset == 0 => format!("{field} at p{p}"),
+            Some(p) => format!("{field} at p{p} plus {offset}"),
+        }
+    };
+    let all: Vec<String> = slices.iter().map(text).collect();
+    write!(out, " slices ({})", all.join(", "))
 }
 
 fn print_copies(copies: &Copies, out: &mut String) -> fmt::Result {

@@ -291,7 +291,8 @@ fn task(m: &Module, task: &Task) -> Result<()> {
     if let Some((tree, node)) = task.lists {
         ids::walk(m, tree, node).map_err(|why| Error::new("W0020", format!("{who} {why}")))?;
     }
-    copies(m, task).map_err(|why| Error::new("W0020", format!("{who} {why}")))?;
+    let sound = slices(m, task).and_then(|()| copies(m, task));
+    sound.map_err(|why| Error::new("W0020", format!("{who} {why}")))?;
     match &task.kind {
         TaskKind::Serial => takes(m, task.func, &who, &[]),
         TaskKind::Range { dims, .. } => {
@@ -335,6 +336,22 @@ fn task(m: &Module, task: &Task) -> Result<()> {
             takes(m, task.func, &who, &[I64, I64])
         }
     }
+}
+
+/// Slices are of fields with an axis, at parameters that are integers.
+fn slices(m: &Module, task: &Task) -> std::result::Result<(), String> {
+    for slice in &task.slices {
+        let field = slice.field;
+        if !m.fields.get(field).is_some_and(|data| data.rank() > 0) {
+            return Err(format!("{field} has no slices"));
+        }
+        let number = slice.param.map(|p| m.params.get(p as usize));
+        let is_integer = |p: &Param| p.ty.as_scalar().is_some_and(|s| s.is_int());
+        if number.is_some_and(|p| !p.is_some_and(is_integer)) {
+            return Err(format!("the slice of {field} is not at an integer"));
+        }
+    }
+    Ok(())
 }
 
 /// Copies refer to existing trees and to fields without sparse nodes, in tasks of chunks.

@@ -107,6 +107,7 @@ fn dangling_ids() {
             m.kernel = None;
             m.tasks.push(Task {
                 lists: None,
+                slices: Vec::new(),
                 copies: Copies::None,
                 name: "t".into(),
                 kind: TaskKind::Serial,
@@ -119,6 +120,7 @@ fn dangling_ids() {
             m.kernel = None;
             m.tasks.push(Task {
                 lists: None,
+                slices: Vec::new(),
                 copies: Copies::None,
                 name: "t".into(),
                 kind: TaskKind::Cells {
@@ -138,6 +140,7 @@ fn dangling_ids() {
             m.kernel = None;
             m.tasks.push(Task {
                 lists: None,
+                slices: Vec::new(),
                 copies: Copies::None,
                 name: "t".into(),
                 kind: TaskKind::Range {

@@ -6,7 +6,7 @@ use crate::sparse::ListPlan;
 use smallvec::SmallVec;
 use wuji_ir::entities::{Field, Node, Temp, Tree};
 use wuji_ir::layout::header;
-use wuji_ir::module::{Bound, Copies, Module, RangeDim, Task, TaskKind};
+use wuji_ir::module::{Bound, Copies, Module, RangeDim, Slice, Task, TaskKind};
 use wuji_ir::ops::AtomicOp;
 use wuji_ir::types::{Imm, Scalar};
 use wuji_ir::{Error, Result};
@@ -111,7 +111,7 @@ impl Planner<'_> {
                     temps,
                     updates,
                 } => {
-                    let mut plan = self.copies(fields, temps, *updates)?;
+                    let mut plan = self.copies(fields, &task.slices, temps, *updates)?;
                     plan.fills = std::mem::take(&mut fills);
                     Some(plan)
                 }
@@ -188,11 +188,12 @@ impl Planner<'_> {
     fn copies(
         &self,
         fields: &[(Field, AtomicOp)],
+        slices: &[Slice],
         temps: &[(Temp, AtomicOp)],
         updates: u64,
     ) -> Result<CopyPlan> {
         let module = self.module;
-        let mut plan = CopyPlan::of(module, fields, updates)?;
+        let mut plan = CopyPlan::of(module, fields, slices, updates)?;
         for (temp, op) in temps {
             let scalars = module.structs.scalar_offsets(module.temps[*temp].ty);
             let start = self.offset(*temp);

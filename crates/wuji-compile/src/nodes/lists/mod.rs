@@ -89,6 +89,7 @@ fn serial_task(m: &mut Module, name: String, like: &Task, fill: impl FnOnce(&mut
         func: m.add_func(f),
         ordinal: UPKEEP,
         lists: None,
+        slices: Vec::new(),
         copies: Copies::None,
         span: like.span,
     }
@@ -218,6 +219,7 @@ fn list_task(
     );
     b.end(Term::Return(Values::new()));
     out.push(Task {
+        slices: Vec::new(),
         name,
         kind: TaskKind::Chunks {
             dims,

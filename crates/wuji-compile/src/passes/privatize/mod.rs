@@ -9,10 +9,15 @@
 //!
 //! Worker 0 uses the field itself, so a launch on one thread has no overhead.
 //!
+//! Of a field of which the task updates only a [slice](slices), copies of the slice suffice.
+//!
 //! In deterministic worlds the number of workers is fixed. Float updates of temps, and the updates at the end of
 //! chunks where reductions store their results, are privatized too.
 
+mod slices;
 mod upkeep;
+
+pub use slices::slices;
 
 use crate::analysis::cost::trips;
 use crate::analysis::merging::{BYTES_PER_UPDATE, merged_bytes};
@@ -35,9 +40,7 @@ const MOST_BYTES_UNKNOWN: u64 = 1 << 20;
 const FEW_BYTES: u64 = 4096;
 
 pub fn privatize(m: &mut Module, cx: &mut Cx) -> Result<()> {
-    let alone = cx.options.threads == 1 && !cx.options.deterministic;
-    // GPUs have too many threads for a copy each, and fast atomics.
-    if alone || cx.options.target == Target::Cuda {
+    if !has_workers(cx) {
         return Ok(());
     }
     let mut out = Vec::new();
@@ -62,10 +65,18 @@ pub fn privatize(m: &mut Module, cx: &mut Cx) -> Result<()> {
     Ok(())
 }
 
+/// Whether several workers run a task. GPUs have too many threads for a copy each, and fast atomics.
+fn has_workers(cx: &Cx) -> bool {
+    let alone = cx.options.threads == 1 && !cx.options.deterministic;
+    !alone && cx.options.target == Target::Cpu
+}
+
 /// Fields of one node, whose elements are adjacent in memory.
 struct Group {
     tree: Tree,
     node: Node,
+    /// The part of the fields that is updated; of all of them the same.
+    slice: Option<Slice>,
     memory: TreeMemory,
     fields: Vec<(Field, AtomicOp)>,
 }
@@ -73,7 +84,13 @@ struct Group {
 impl Group {
     fn bytes(&self, m: &Env) -> u64 {
         let fields = self.fields.iter().map(|f| f.0);
-        merged_bytes(m, &self.memory, self.node, fields)
+        merged_bytes(m, &self.memory, self.node, fields) / self.slices(m)
+    }
+
+    /// The number of slices of which one is updated.
+    fn slices(&self, m: &Env) -> u64 {
+        let extents = &m.trees[self.tree].nodes[self.node].extents;
+        self.slice.map_or(1, |_| extents[0].1)
     }
 }
 
@@ -93,7 +110,7 @@ fn plan(m: &Module, task: &Task, deterministic: bool) -> Result<Option<Privatiza
         return Ok(None);
     }
     let f = &m.funcs[task.func];
-    let mut groups = groups(m, &scattered(m, f))?;
+    let mut groups = groups(m, &task.slices, &scattered(m, f, &task.slices))?;
     let mut left = match iterations(dims, *unit) {
         Some(_) => MOST_BYTES,
         None => MOST_BYTES_UNKNOWN,
@@ -125,7 +142,7 @@ fn plan(m: &Module, task: &Task, deterministic: bool) -> Result<Option<Privatiza
 }
 
 /// Fields that a task only updates, each by one operation.
-fn scattered(m: &Module, f: &Function) -> Vec<(Field, AtomicOp)> {
+fn scattered(m: &Module, f: &Function, slices: &[Slice]) -> Vec<(Field, AtomicOp)> {
     let used = used_values(f);
     let mut found: Vec<(Field, AtomicOp)> = Vec::new();
     let mut spoiled = touched_by_calls(m, f);
@@ -143,7 +160,12 @@ fn scattered(m: &Module, f: &Function) -> Vec<(Field, AtomicOp)> {
                 }
             }
         } else {
-            spoiled.extend(field_of(&data.op));
+            // Loads and stores are outside of the slice.
+            let outside = |field: &Field| {
+                let plain = matches!(data.op, Op::MemLoad(..) | Op::MemStore(_));
+                plain && slices.iter().any(|s| s.field == *field)
+            };
+            spoiled.extend(field_of(&data.op).filter(|f| !outside(f)));
         }
     });
     found.retain(|(field, op)| {
@@ -280,12 +302,14 @@ fn iterations(dims: &[RangeDim], unit: u64) -> Option<u64> {
     Some(all)
 }
 
-fn groups(m: &Env, fields: &[(Field, AtomicOp)]) -> Result<Vec<Group>> {
+fn groups(m: &Env, slices: &[Slice], fields: &[(Field, AtomicOp)]) -> Result<Vec<Group>> {
     let mut groups: Vec<Group> = Vec::new();
-    let mut places: FxHashMap<(Tree, Node), usize> = FxHashMap::default();
+    let mut places = FxHashMap::default();
     for (field, op) in fields {
         let data = &m.fields[*field];
-        let key = (data.tree, data.node);
+        let slice = slices.iter().find(|s| s.field == *field).copied();
+        let index = slice.map(|s| (s.param, s.offset));
+        let key = (data.tree, data.node, index);
         let at = match places.get(&key) {
             Some(at) => *at,
             None => {
@@ -297,6 +321,7 @@ fn groups(m: &Env, fields: &[(Field, AtomicOp)]) -> Result<Vec<Group>> {
                 groups.push(Group {
                     tree: data.tree,
                     node: data.node,
+                    slice,
                     memory,
                     fields: Vec::new(),
                 });

@@ -33,6 +33,8 @@ struct Runs {
     outer: Vec<(u64, u64)>,
     cells: u64,
     cell: u64,
+    /// The slice that is visited, the first index of the field, and the number of slices.
+    slice: Option<(Slice, i64, u64)>,
 }
 
 impl Runs {
@@ -52,12 +54,33 @@ impl Runs {
             }
         }
         let (cells, cell) = levels.pop().unwrap_or((1, 0));
+        let slices = group.slices(m);
         Runs {
             start,
             outer: levels,
-            cells,
+            cells: cells / slices,
             cell,
+            slice: group
+                .slice
+                .map(|s| (s, m.fields[s.field].axes[0].1, slices)),
         }
+    }
+
+    /// The number of the slice, and whether there is one with this number.
+    fn slice_number(&self, b: &mut Builder) -> Option<(Value, Value)> {
+        let (slice, lo, slices) = self.slice?;
+        let from = b.i64(slice.offset - lo);
+        let number = match slice.param {
+            None => from,
+            Some(p) => {
+                let param = b.func.params()[p as usize];
+                let index = b.convert(param, Scalar::I64);
+                b.binary(BinOp::Add, index, from)
+            }
+        };
+        let bits = b.value(Op::Bitcast(Scalar::U64), &[number]);
+        let slices = b.int(Scalar::U64, slices.into());
+        Some((number, b.compare(CmpOp::Lt, bits, slices)))
     }
 
     fn block(&self) -> u64 {
@@ -90,8 +113,16 @@ fn task(
     let (begin, end) = (f.params()[params], f.params()[params + 1]);
     let mut b = Builder::new(m, &mut f);
     let one = b.i64(1);
+    let mut start = b.i64(runs.start as i64);
+    let mut end = end;
+    if let Some((number, exists)) = runs.slice_number(&mut b) {
+        end = b.select(exists, end, begin);
+        let bytes = b.i64((runs.cells * runs.cell) as i64);
+        let distance = b.binary(BinOp::Mul, number, bytes);
+        start = b.binary(BinOp::Add, start, distance);
+    }
     b.for_range(ForKind::Serial, (begin, end, one), &[], |b, _, unit, _| {
-        let block = Block::of(b, runs, unit);
+        let block = Block::of(b, runs, start, unit);
         match copies {
             Copies::Merges(_) => merge(b, group, &block),
             Copies::None | Copies::Uses { .. } | Copies::Fills(_) => fill(b, group, &block),
@@ -112,6 +143,7 @@ fn task(
         func: m.add_func(f),
         ordinal: like.ordinal,
         lists: None,
+        slices: Vec::new(),
         copies,
         span: like.span,
     }
@@ -126,9 +158,8 @@ struct Block {
 }
 
 impl Block {
-    fn of(b: &mut Builder, runs: &Runs, unit: Value) -> Block {
+    fn of(b: &mut Builder, runs: &Runs, mut start: Value, unit: Value) -> Block {
         let (mut run, block) = divide(b, unit, runs.blocks());
-        let mut start = b.i64(runs.start as i64);
         for (count, distance) in runs.outer.iter().rev() {
             let (rest, number) = divide(b, run, *count);
             let distance = b.i64(*distance as i64);

@@ -203,6 +203,7 @@ fn sites_and_temps() {
     {
         m.tasks.push(Task {
             lists: None,
+            slices: Vec::new(),
             copies: Copies::None,
             name: String::new(),
             kind,
@@ -222,6 +223,7 @@ fn sites_and_temps() {
     }
     m.tasks.push(Task {
         lists: None,
+        slices: Vec::new(),
         copies: Copies::None,
         name: String::new(),
         kind: TaskKind::Serial,

@@ -306,6 +306,7 @@ fn tasks_run_in_order() {
     for (k, (kind, func)) in kinds.into_iter().enumerate() {
         m.tasks.push(Task {
             lists: None,
+            slices: Vec::new(),
             copies: Copies::None,
             name: format!("t{k}"),
             kind,
@@ -344,6 +345,7 @@ fn a_serial_task_that_fails_ends_the_kernel() {
     for (k, func) in [fails, writes].into_iter().enumerate() {
         m.tasks.push(Task {
             lists: None,
+            slices: Vec::new(),
             copies: Copies::None,
             name: String::new(),
             kind: TaskKind::Serial,

@@ -18,7 +18,7 @@ use wuji_compile::analysis::merging::{BYTES_PER_UPDATE, merged_bytes};
 use wuji_compile::rewrite::scalar_identity;
 use wuji_ir::entities::{Field, Node, Tree};
 use wuji_ir::layout::TreeMemory;
-use wuji_ir::module::Module;
+use wuji_ir::module::{Module, Slice};
 use wuji_ir::ops::{AtomicOp, BinOp};
 use wuji_ir::types::{Imm, Scalar};
 use wuji_ir::{Error, Result};
@@ -46,7 +46,10 @@ struct TreePlan {
     size: u64,
     /// Bytes to merge.
     bytes: u64,
+    /// Fields that are copied as a whole.
     fields: Neutral,
+    /// Fields of which slices are copied. They are not known to be identities.
+    sliced: Neutral,
 }
 
 /// The offset of each field, and the operation for whose identity it is initialized.
@@ -83,6 +86,7 @@ impl CopyPlan {
     pub(crate) fn of(
         module: &Module,
         fields: &[(Field, AtomicOp)],
+        slices: &[Slice],
         updates: u64,
     ) -> Result<CopyPlan> {
         let mut plan = CopyPlan {
@@ -109,10 +113,19 @@ impl CopyPlan {
                         size: root_end(tree.root(), &memory),
                         bytes: 0,
                         fields: Neutral::new(),
+                        sliced: Neutral::new(),
                     });
                     plan.trees.len() - 1
                 }
             };
+            if slices.iter().any(|s| s.field == *field) {
+                let all = merged_bytes(module, &memory, data.node, std::iter::once(*field));
+                let bytes = all / data.domain(&module.trees)[0].1.max(1);
+                plan.trees[at].sliced.push((first, *op));
+                plan.trees[at].bytes += bytes;
+                plan.bytes += bytes;
+                continue;
+            }
             plan.trees[at].fields.push((first, *op));
             if !nodes.contains(&(data.tree, data.node)) {
                 nodes.push((data.tree, data.node));
@@ -120,7 +133,8 @@ impl CopyPlan {
                     let other = &module.fields[*f];
                     (other.tree, other.node) == (data.tree, data.node)
                 };
-                let beside = fields.iter().map(|f| f.0).filter(here);
+                let whole = |f: &Field| slices.iter().all(|s| s.field != *f);
+                let beside = fields.iter().map(|f| f.0).filter(here).filter(whole);
                 let bytes = merged_bytes(module, &memory, data.node, beside);
                 plan.trees[at].bytes += bytes;
                 plan.bytes += bytes;
@@ -311,9 +325,10 @@ impl CopyLaunch<'_> {
                     found = false;
                     break;
                 };
-                ready &= tree.fields.iter().all(|f| copy.neutral.contains(f));
-                copy.neutral
-                    .retain(|(at, _)| tree.fields.iter().all(|f| f.0 != *at));
+                ready &=
+                    tree.sliced.is_empty() && tree.fields.iter().all(|f| copy.neutral.contains(f));
+                let used = || tree.fields.iter().chain(&tree.sliced);
+                copy.neutral.retain(|(at, _)| used().all(|f| f.0 != *at));
                 table[tree.tree] = copy.base();
             }
             if !found {
