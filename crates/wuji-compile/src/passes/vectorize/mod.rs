@@ -14,6 +14,7 @@ mod locals;
 mod loops;
 mod memory;
 mod plan;
+mod reduced_add;
 mod serial;
 mod shapes;
 mod streams;
