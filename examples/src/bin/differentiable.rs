@@ -1,13 +1,15 @@
 //! Runs the differentiable simulators: `differentiable` lists them, `differentiable wave` runs one.
 
 use clap::Parser;
+use std::path::PathBuf;
 use std::process::ExitCode;
-use wuji_examples::differentiable::Choice;
+use wuji_examples::differentiable::{Choice, Outcome, book};
 
 /// Differentiable simulators: programs that reach a goal by the gradients of a simulation. Lists them without a name.
 #[derive(Parser, Debug)]
 #[command(
     name = "differentiable",
+    args_conflicts_with_subcommands = true,
     after_help = "\
 Examples:
   differentiable                          list the simulators
@@ -19,10 +21,23 @@ Examples:
 struct Cli {
     #[command(flatten)]
     choice: Choice,
+    /// Write the pictures of the book that are missing to this directory (docs/pictures/differentiable).
+    #[arg(long, value_name = "FOLDER")]
+    book: Option<PathBuf>,
+}
+
+fn run(cli: &Cli) -> Outcome {
+    let Some(folder) = &cli.book else {
+        return cli.choice.run();
+    };
+    for file in book::pictures(folder)? {
+        println!("wrote {}", file.display());
+    }
+    Ok(())
 }
 
 fn main() -> ExitCode {
-    match Cli::parse().choice.run() {
+    match run(&Cli::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("{error}");

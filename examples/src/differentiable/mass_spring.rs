@@ -16,7 +16,7 @@ pub const MASS_SPRING: Simulator = Simulator {
     long: "Three robots, each given by a small table of squares: passive ones (#) and ones whose springs are muscles (m). A neural network of \
            two layers gets waves, positions and velocities, and sets the rest lengths of the muscles. Adam trains it on the distance that \
            the robot covers. Masses hit the ground at the time of impact.",
-    goal: "the three robots together move forward by 0.15 per second, in squares of 0.1",
+    goal: "the three robots together move forward by 0.15 per second",
     size: ("time steps", 768),
     iterations: 40,
     run,

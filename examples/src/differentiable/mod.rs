@@ -5,6 +5,7 @@
 //! optimization and its pictures.
 
 pub mod billiards;
+pub mod book;
 mod choice;
 pub mod descent;
 pub mod diffmpm;

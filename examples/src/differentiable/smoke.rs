@@ -15,7 +15,7 @@ pub const SMOKE: Simulator = Simulator {
            velocities and densities that gradients need.",
     goal: "the loss falls below 20% of the first one",
     size: ("cells along each side", 110),
-    iterations: 150,
+    iterations: 100,
     run,
     file: file!(),
     source: include_str!("smoke.rs"),

@@ -13,8 +13,6 @@ pub type Outcome<T = ()> = Result<T, Box<dyn Error>>;
 
 /// Frames per second of animations.
 const FPS: f64 = 25.0;
-/// Frames of an animation that its still picture shows.
-const STILLS: usize = 3;
 
 /// The environment that a simulator runs in.
 #[derive(Debug)]
@@ -48,19 +46,19 @@ impl Report {
         self.best() <= self.goal
     }
 
+    /// Some frames from the first to the last.
+    pub fn stills(&self, count: usize) -> impl Iterator<Item = &Picture> {
+        let last = self.frames.len().saturating_sub(1);
+        let chosen = (0..count).filter_map(move |n| self.frames.get(last * n / (count - 1).max(1)));
+        chosen.take(self.frames.len())
+    }
+
     /// The first, middle and last frames, and a plot of the losses.
     pub fn picture(&self) -> Picture {
-        let last = self.frames.len().saturating_sub(1);
-        let frames = (0..STILLS.min(self.frames.len()))
-            .map(|n| &self.frames[last * n / (STILLS - 1)])
-            .cloned();
-        let mut pictures: Vec<_> = frames.collect();
+        let mut pictures: Vec<_> = self.stills(3).cloned().collect();
         let height = pictures.first().map_or(240, |p| p.height).max(160);
-        pictures.push(plot::losses(
-            &self.losses,
-            self.goal,
-            [height * 3 / 2, height],
-        ));
+        let size = [height * 3 / 2, height];
+        pictures.push(plot::losses(&self.losses, self.goal, size));
         plot::beside(&pictures)
     }
 }

@@ -13,7 +13,7 @@ pub const WAVE: Simulator = Simulator {
            the waves form the taiji symbol at the end. The equation is linear, so the tape saves no heights.",
     goal: "the loss falls below 5% of the first one",
     size: ("cells along each side", 128),
-    iterations: 200,
+    iterations: 100,
     run,
     file: file!(),
     source: include_str!("wave.rs"),
