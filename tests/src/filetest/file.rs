@@ -52,7 +52,10 @@ impl TestFile {
                 file.checks.push(check);
             }
         }
-        let golden = |c: &&(String, String)| matches!(c.0.as_str(), "error" | "pass" | "ptx");
+        let golden = |c: &&(String, String)| {
+            let name = c.0.as_str();
+            matches!(name, "error" | "pass" | "gradient" | "tangent" | "ptx")
+        };
         let goldens = file.commands.iter().filter(golden).count();
         if goldens > 1 {
             return Err("at most one command may have an output".to_owned());

@@ -342,7 +342,7 @@ fn task(m: &Module, task: &Task) -> Result<()> {
 fn slices(m: &Module, task: &Task) -> std::result::Result<(), String> {
     for slice in &task.slices {
         let field = slice.field;
-        if !m.fields.get(field).is_some_and(|data| data.rank() > 0) {
+        if m.fields.get(field).is_none_or(|data| data.rank() == 0) {
             return Err(format!("{field} has no slices"));
         }
         let number = slice.param.map(|p| m.params.get(p as usize));

@@ -10,7 +10,7 @@ use crate::rewrite::Structure;
 use rustc_hash::{FxHashMap, FxHashSet};
 use wuji_ir::Result;
 use wuji_ir::entities::Field;
-use wuji_ir::layout::{CellOrder, FieldData, NodeKind};
+use wuji_ir::layout::{CellOrder, FieldData};
 use wuji_ir::module::*;
 use wuji_ir::ops::*;
 use wuji_ir::types::Scalar;
@@ -60,10 +60,12 @@ fn find(m: &Module, f: &Function) -> Vec<Slice> {
         let found = accesses.entry(field).or_default();
         let index = data.args.first().filter(|_| m.fields[field].rank() > 0);
         let index = index.and_then(|v| uniform(m, f, &affine.expr(*v)));
-        match data.op {
-            Op::Atomic(..) => found.updates.insert(index),
-            _ => found.others.insert(index),
+        let list = if let Op::Atomic(..) = data.op {
+            &mut found.updates
+        } else {
+            &mut found.others
         };
+        list.insert(index);
     });
     for callee in m.called_from(f) {
         let callee = &m.funcs[callee];
@@ -123,7 +125,7 @@ fn has_slices(m: &Env, field: &FieldData) -> bool {
         return false;
     };
     tree.path(field.node).len() == 2
-        && node.kind == NodeKind::Dense
+        && tree.sparse_path(field.node).is_empty()
         && node.order == CellOrder::RowMajor
         && field.axes.first().is_some_and(|a| a.0 == first.0)
         && (2..1 << 30).contains(&first.1)
