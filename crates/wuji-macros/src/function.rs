@@ -24,7 +24,7 @@ pub(crate) fn expand(attribute: TokenStream, item: TokenStream, kernel: bool) ->
     };
     let options = Options::of(attribute, kernel);
     let beside = match &options {
-        Ok(options) if options.grad => Some(gradient(&f)),
+        Ok(options) if options.grad => Some(gradient(&f).unwrap_or_else(|e| e.to_compile_error())),
         Ok(_) | Err(_) => None,
     };
     let walked = options.and_then(|o| {
@@ -39,7 +39,7 @@ pub(crate) fn expand(attribute: TokenStream, item: TokenStream, kernel: bool) ->
 }
 
 /// The type beside a kernel whose function `grad` runs its gradient kernel. A type and a function may share a name.
-fn gradient(f: &ItemFn) -> TokenStream {
+fn gradient(f: &ItemFn) -> Result<TokenStream> {
     let (vis, name, generics) = (&f.vis, &f.sig.ident, &f.sig.generics);
     let given = generics.params.iter().filter_map(|p| match p {
         GenericParam::Lifetime(_) => None,
@@ -58,9 +58,15 @@ fn gradient(f: &ItemFn) -> TokenStream {
             args.push(i.ident.clone());
         }
     }
+    let Some(world) = world_of(&f.sig) else {
+        return unsupported(
+            &f.sig.inputs,
+            "a kernel with a gradient takes a field, or the world",
+        );
+    };
     let clause = &generics.where_clause;
     let text = format!("The gradient of the kernel `{name}`.");
-    quote! {
+    Ok(quote! {
         #[doc = #text]
         #[allow(non_camel_case_types, dead_code)]
         #[derive(Debug)]
@@ -71,18 +77,29 @@ fn gradient(f: &ItemFn) -> TokenStream {
             /// Runs the gradient kernel: it adds to the gradients of the inputs what those of the outputs imply.
             #[track_caller]
             #vis fn grad #generics (#inputs) -> ::wuji::Result<()> #clause {
-                ::wuji::__private::next_is_gradient();
+                let __world = ::wuji::__private::InWorld::its_world(#world).clone();
+                let __mode = ::wuji::__private::gradient_mode(&__world)?;
                 #name #given (#(#args),*).map(|_| ())
             }
         }
-    }
+    })
+}
+
+/// The first parameter that names the world of a kernel.
+fn world_of(sig: &Signature) -> Option<&Ident> {
+    sig.inputs.iter().find_map(|input| match input {
+        FnArg::Typed(p) => match (&*p.pat, &*p.ty) {
+            (Pat::Ident(name), Type::Reference(_)) if !is_host_array(&p.ty) => Some(&name.ident),
+            _ => None,
+        },
+        FnArg::Receiver(_) => None,
+    })
 }
 
 /// A kernel with a gradient of its own: tapes call that function with the same arguments.
 fn with_gradient(f: &ItemFn, function: &ExprPath, kernel: &TokenStream) -> Result<TokenStream> {
     let (span, _) = ends(function);
     let (mut kept, mut args, mut later, mut types) = (vec![], vec![], vec![], vec![]);
-    let mut world = None;
     for input in &f.sig.inputs {
         let FnArg::Typed(p) = input else {
             continue;
@@ -100,14 +117,13 @@ fn with_gradient(f: &ItemFn, function: &ExprPath, kernel: &TokenStream) -> Resul
         types.push(quote!(#ty));
         args.push(quote!(#name));
         if let Type::Reference(_) = &**ty {
-            world.get_or_insert(name);
             kept.push(quote!(let #name = ::core::clone::Clone::clone(#name);));
             later.push(quote!(&#name));
         } else {
             later.push(quote!(#name));
         }
     }
-    let Some(world) = world else {
+    let Some(world) = world_of(&f.sig) else {
         return unsupported(
             &f.sig.inputs,
             "a kernel with a gradient of its own takes a field, or the world",

@@ -16,7 +16,6 @@ use crate::layout::{TreeBody, TreeInner};
 use crate::world::{World, here};
 use smallvec::SmallVec;
 use std::any::TypeId;
-use std::cell::Cell;
 use std::panic::Location;
 use std::sync::Arc;
 use wuji_ir::entities::{Array, Field};
@@ -63,20 +62,8 @@ pub struct Call<'a> {
     arrays: SmallVec<[ArrayOperand<'a>; 2]>,
     /// The first error of an argument.
     error: Option<Error>,
-    /// It runs the gradient kernel instead.
-    gradient: bool,
     /// Tapes do not record it.
     no_grad: bool,
-}
-
-thread_local! {
-    /// Whether the next call on this thread runs the gradient kernel.
-    static GRADIENT: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Makes the next call of a kernel on this thread run its gradient kernel. The expansion of `#[kernel(grad)]` uses it.
-pub fn next_is_gradient() {
-    GRADIENT.set(true);
 }
 
 /// What the key of the code says about an argument.
@@ -145,7 +132,6 @@ impl<'a> Call<'a> {
             trees: SmallVec::new(),
             arrays: SmallVec::new(),
             error: None,
-            gradient: GRADIENT.take(),
             no_grad: false,
         }
     }
@@ -263,12 +249,8 @@ impl<'a> Call<'a> {
             // Nothing depends on it.
             return Ok(compiled.no_result());
         }
-        let mode = if self.gradient {
-            Some(Mode::Gradient)
-        } else {
-            self.no_grad.then_some(Mode::Paused)
-        };
-        let mode = mode.map(|mode| InMode::enter(&world, mode)).transpose()?;
+        let mode = self.no_grad.then(|| InMode::enter(&world, Mode::Paused));
+        let mode = mode.transpose()?;
         let launched = Launch {
             compiled: &compiled,
             params: &self.params,

@@ -3,7 +3,7 @@
 use crate::autodiff::checkpoints::Watcher;
 use crate::autodiff::recorder::Recorder;
 use crate::autodiff::tape::seed_of;
-use crate::autodiff::{Derivative, InMode, Mode, Param};
+use crate::autodiff::{Derivative, InMode, Mode, Param, can_record};
 use crate::dynamic;
 use crate::element::Element;
 use crate::field::Field;
@@ -332,6 +332,11 @@ impl World {
         inputs: &[&dyn Differentiable],
         launches: &mut dyn FnMut() -> Result<()>,
     ) -> Result<GradReport> {
+        can_record(self)?;
+        if self.modes().innermost(|mode| mode.is_some()) {
+            return Err(Error::new("W0734", "`grad_check` cannot be part of a tape")
+                .help("call it outside of `tape`, `record_tape` and `forward_mode`"));
+        }
         let seed = seed_of(loss)?;
         let watching = InMode::enter(self, Mode::Watch(Box::default()))?;
         launches()?;

@@ -121,8 +121,11 @@ fn run_in(modes: &mut [Mode], world: &World, launch: &Launch<'_>) -> Result<Laun
     match mode {
         Mode::Paused => {
             for mode in outer {
-                if let Mode::Tape(recorder) = mode {
-                    recorder.note_writes(launch)?;
+                match mode {
+                    Mode::Tape(recorder) => recorder.note_writes(launch)?,
+                    // What it writes is part of the state all the same.
+                    Mode::Watch(watcher) => watcher.prepare(launch)?,
+                    Mode::Paused | Mode::Gradient | Mode::Tangent => {}
                 }
             }
             launch.run_primal(world)
@@ -177,6 +180,7 @@ fn run_in(modes: &mut [Mode], world: &World, launch: &Launch<'_>) -> Result<Laun
 }
 
 /// Leaves a mode when it goes out of scope.
+#[derive(Debug)]
 pub(crate) struct InMode<'w>(&'w World);
 
 impl<'w> InMode<'w> {

@@ -9,14 +9,13 @@ pub use super::shadow::{
     existing, index, index_mut, is_active, len, length, method1, method2, method3, method4,
     method5, method6, method7, method8, method9, method10, offset, place, probe, shape, slot, val,
 };
-pub use crate::launch::next_is_gradient;
 pub use wuji_ir::types::{Structs, Type};
 
 use super::ast::Ast;
 use super::record::{instance, record_kernel};
 use super::recording::TypeTag;
 use crate::args::KernelArg;
-use crate::autodiff::Param;
+use crate::autodiff::{InMode, Mode, Param};
 use crate::cells::Cells;
 use crate::element::Element;
 use crate::field::Field;
@@ -70,6 +69,18 @@ impl<T: Element> InWorld for Param<T> {
     fn its_world(&self) -> &World {
         self.world()
     }
+}
+
+/// While it lives, launches of this thread run gradient kernels.
+#[derive(Debug)]
+pub struct GradientMode<'w> {
+    _mode: InMode<'w>,
+}
+
+/// Starts that.
+pub fn gradient_mode(world: &World) -> Result<GradientMode<'_>> {
+    let _mode = InMode::enter(world, Mode::Gradient)?;
+    Ok(GradientMode { _mode })
 }
 
 /// Runs a kernel that has a gradient of its own.

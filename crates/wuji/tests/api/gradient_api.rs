@@ -246,6 +246,11 @@ mod checks {
             assert_eq!((loss.get(()).unwrap(), by.get()), (0.0, 1.5));
             assert_eq!(x.get(4).unwrap(), dvec2(0.3, 2.0));
             assert!(by.grad().unwrap() != 0.0);
+            let inside = world.record_tape(|| {
+                let check = world.grad_check(&loss, &[&by], || Ok(()));
+                check.map(|_| ())
+            });
+            assert_eq!(code(inside), "W0734");
         }
     }
 
@@ -360,6 +365,40 @@ mod steps {
             assert_eq!(code(small), "");
             let small = world.tape_steps(&loss, 30, StepPlan::within(159), |_| step(&x));
             assert_eq!(code(small), "W0737");
+        }
+    }
+
+    #[kernel(no_grad)]
+    fn count(k: &Field<f64, 0>) {
+        for _ in 0..1 {
+            k[[]] += 1.0;
+        }
+    }
+
+    #[kernel]
+    fn multiply(x: &Field<f64, 1>, k: &Field<f64, 0>) {
+        for [i] in x {
+            x[[i]] = x[[i]] * k[[]];
+        }
+    }
+
+    #[test]
+    fn what_kernels_without_gradient_write_is_part_of_the_state() {
+        for world in worlds() {
+            let (x, loss) = (field(&world, "x", 1), loss(&world));
+            let k = world.scalar::<f64>("k").unwrap();
+            for slots in [0, 2] {
+                x.fill(1.0).unwrap();
+                k.fill(0.0).unwrap();
+                world
+                    .tape_steps(&loss, 5, slots, |t| {
+                        count(&k)?;
+                        multiply(&x, &k)?;
+                        if t == 4 { total(&x, &loss) } else { Ok(()) }
+                    })
+                    .unwrap();
+                assert_eq!((values(&x)[0], k.get(()).unwrap()), (120.0, 5.0));
+            }
         }
     }
 
