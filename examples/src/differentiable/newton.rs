@@ -1,8 +1,8 @@
 //! Newton's method: implicit time steps of an elastic sheet, by products with the Hessian.
 //!
 //! Each time step minimizes an energy: inertia, gravity and a neo-Hookean material. The gradient is that of a tape. A tape inside of
-//! `forward_mode` computes the product of the Hessian and a direction, which is all that conjugate gradients need: nobody derives or
-//! stores the Hessian.
+//! `forward_mode` computes the product of the Hessian and a direction, which is all that conjugate gradients need. The Hessian itself
+//! is never derived or stored.
 
 use super::{Outcome, Report, Simulator, Study, plot};
 use wuji::prelude::*;
