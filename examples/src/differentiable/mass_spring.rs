@@ -28,7 +28,7 @@ pub const MASS_SPRING: Simulator = Simulator {
 const ROBOTS: [&[&str]; 3] = [
     &["###", "m.m"],        // a table
     &["#..", "###", "m.m"], // a dog
-    &["mm..mm", ".mmmm."],  // an inchworm
+    &["#####", "m.m.m"],    // a centipede
 ];
 
 /// The side of a square, and the height of the ground.
