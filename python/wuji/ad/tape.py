@@ -243,13 +243,8 @@ class Tape:
 
     def before_launch(self, kernel: Kernel, args: tuple[Any, ...], named: dict[str, Any]) -> None:
         """Keep what a launch after the block overwrites."""
-        try:
-            full = kernel._bind(args, named)
-            code = kernel._code(full, "")
-        except (WujiError, TypeError, ValueError):
-            # The launch raises it.
-            return
-        self._keep(code, full)
+        full = kernel._bind(args, named)
+        self._keep(kernel._code(full, ""), full)
 
     def _keep(self, code: Specialization, args: tuple[Any, ...]) -> None:
         """Keep what a launch overwrites that is not recorded."""
