@@ -3,7 +3,7 @@
 use crate::autodiff::Derivative;
 use crate::autodiff::derive::DerivedTrees;
 use crate::autodiff::modes::{Mode, Modes};
-use crate::autodiff::recorder::{DEACTIVATED, Entry, Place, RecordedUse, Recorder};
+use crate::autodiff::recorder::{DEACTIVATED, Entry, RecordedUse, Recorder, SourcePlace};
 use crate::autodiff::saves::{Unit, WholeTree};
 use crate::autodiff::trees::Deactivated;
 use crate::host::FieldHandle;
@@ -142,7 +142,7 @@ impl Recorder {
             if let Some((needed, span)) = state.needs
                 && needed == version
             {
-                let place = Place { kernel, span };
+                let place = SourcePlace { kernel, span };
                 self.units[state.unit as usize].cells_needed_by = Some(place);
             }
         }
@@ -154,7 +154,7 @@ impl Recorder {
             let state = &self.kernels[kernel as usize].cells[n];
             let (unit, deactivates) = (state.unit, state.deactivates);
             if let Some(span) = deactivates.or(state.activates) {
-                let by = Some(Place { kernel, span });
+                let by = Some(SourcePlace { kernel, span });
                 self.change_cells(unit, deactivates.is_some(), by)?;
             }
         }
@@ -162,7 +162,12 @@ impl Recorder {
     }
 
     /// Copies a tree before its cells change, if a gradient kernel needs it.
-    fn change_cells(&mut self, unit: u32, deactivates: bool, by: Option<Place>) -> Result<()> {
+    fn change_cells(
+        &mut self,
+        unit: u32,
+        deactivates: bool,
+        by: Option<SourcePlace>,
+    ) -> Result<()> {
         let mut needed = self.units[unit as usize].cells_needed_by;
         if deactivates && needed.is_none() {
             // An activated cell has the values that it had before: zeros. One that is deactivated loses them.

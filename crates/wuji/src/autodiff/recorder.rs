@@ -107,7 +107,7 @@ pub(super) struct FieldState {
     pub(super) touched: Region,
     /// What gradient kernels need of the current values, and who needs it.
     pub(super) needed: Region,
-    pub(super) needed_by: Place,
+    pub(super) needed_by: SourcePlace,
     pub(super) unit: u32,
 }
 
@@ -115,7 +115,7 @@ pub(super) struct FieldState {
 pub(super) struct UnitState {
     pub(super) unit: Unit,
     /// Who needs the cells of a sparse tree as they are now.
-    pub(super) cells_needed_by: Option<Place>,
+    pub(super) cells_needed_by: Option<SourcePlace>,
     /// What was active when the tape met it.
     pub(super) first: First,
     pub(super) copies: Vec<Saved>,
@@ -123,7 +123,7 @@ pub(super) struct UnitState {
 
 /// A place in a kernel on the tape.
 #[derive(Copy, Clone)]
-pub(super) struct Place {
+pub(super) struct SourcePlace {
     pub(super) kernel: u32,
     pub(super) span: Span,
 }
@@ -412,7 +412,7 @@ impl Recorder {
             handle: handle.clone(),
             touched: Region::default(),
             needed: Region::default(),
-            needed_by: Place {
+            needed_by: SourcePlace {
                 kernel: 0,
                 span: Span::UNKNOWN,
             },
@@ -474,7 +474,7 @@ impl Recorder {
             {
                 let span = field_use.span;
                 let (unit, needed_by) = (state.unit, state.needed_by);
-                self.copy(unit, needed_by, Some(Place { kernel, span }))?;
+                self.copy(unit, needed_by, Some(SourcePlace { kernel, span }))?;
             }
         }
         self.need(kernel, UseKind::NeedsNew, params);
@@ -489,7 +489,7 @@ impl Recorder {
             let state = &mut self.fields[field_use.field as usize];
             state.needed.add(&field_use.slice(params));
             let span = field_use.span;
-            state.needed_by = Place { kernel, span };
+            state.needed_by = SourcePlace { kernel, span };
         }
     }
 
@@ -522,8 +522,13 @@ impl Recorder {
     }
 
     /// Copies a unit before a kernel, or the host, overwrites it.
-    pub(super) fn copy(&mut self, unit: u32, needed: Place, by: Option<Place>) -> Result<()> {
-        let position = |place: Place| {
+    pub(super) fn copy(
+        &mut self,
+        unit: u32,
+        needed: SourcePlace,
+        by: Option<SourcePlace>,
+    ) -> Result<()> {
+        let position = |place: SourcePlace| {
             let recorded = self.kernels.get(place.kernel as usize)?;
             Position::of(recorded.compiled.source().ok()?, place.span)
         };
