@@ -15,7 +15,7 @@ fn picture(report: &Report) -> Picture {
         .collect();
     pictures.push(plot::losses(&report.losses, report.goal, [336, 224]));
     let mut row = plot::beside(&pictures);
-    // Files are small with fewer colors, which nobody sees.
+    // Files are small with fewer colors; the difference is invisible.
     for channel in row.pixels.as_flattened_mut() {
         *channel = ((u16::from(*channel) + 4) / 8 * 8).min(255) as u8;
     }

@@ -399,7 +399,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// Whether the adjoint of the old value is cleared, even if the new one is a constant.
+    /// Whether the adjoint of the old value changes, even if the operand is a constant.
     fn is_overwriting(&self, op: AccessOp, place: Place) -> bool {
         match op {
             AccessOp::Store => match place {
@@ -408,9 +408,18 @@ impl<'a> Scan<'a> {
                 Place::Temp(_) => true,
                 Place::Local(_) => false,
             },
-            // Where the constant is the result.
-            AccessOp::Atomic(AtomicOp::Min | AtomicOp::Max) => true,
-            AccessOp::Load | AccessOp::Atomic(_) | AccessOp::CompareExchange => false,
+            // The adjoint of the old value is not that of the new one.
+            AccessOp::Atomic(
+                AtomicOp::Mul
+                | AtomicOp::Min
+                | AtomicOp::Max
+                | AtomicOp::And
+                | AtomicOp::Or
+                | AtomicOp::Xor
+                | AtomicOp::Exchange,
+            )
+            | AccessOp::CompareExchange => true,
+            AccessOp::Load | AccessOp::Atomic(AtomicOp::Add) => false,
         }
     }
 
@@ -432,7 +441,7 @@ impl<'a> Scan<'a> {
             OpClass::Access(op, _) => {
                 let operands = data.args.len() - op.operands();
                 self.need_all(&data.args[..operands])?;
-                if let AccessOp::Atomic(AtomicOp::Min | AtomicOp::Max) = op {
+                if let AccessOp::Atomic(AtomicOp::Mul | AtomicOp::Min | AtomicOp::Max) = op {
                     self.need_all(&data.args[operands..])?;
                 }
                 Ok(())

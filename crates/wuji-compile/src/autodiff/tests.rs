@@ -251,6 +251,24 @@ fn extrema_with_constants() {
 }
 
 #[test]
+fn products_with_constants_in_memory() {
+    check(
+        "v4: f64 = const 0.8 foreach L0 (v1: i32) in f0 { v2: f64 = atomic mul f0[v1], v4 v5: f64 = convert v1 v3: f64 = atomic mul f3[], v5 continue L0 }",
+    );
+}
+
+#[test]
+fn exchanges_of_constants_are_refused() {
+    let text = format!(
+        "{FIELDS}kernel fn0 \"kernel\"(v0: i32) {{ v4: f64 = const 0.8 v2: f64 = atomic exchange f0[v0], v4 return }}"
+    );
+    let mut m = parse(&text, "grad.wir").unwrap();
+    let adjoints = add_derivatives(&mut m);
+    let error = reverse(&m, &adjoints).map(|_| ()).unwrap_err();
+    assert_eq!(error.code, "W0705");
+}
+
+#[test]
 fn several_parallel_loops() {
     check(
         "foreach L0 (v1: i32) in f0 { v2: f64 = load f0[v1] v3: f64 = mul v2, v2 store f1[v1], v3 continue L0 } foreach L1 (v4: i32) in f0 { v5: f64 = load f1[v4] v6: f64 = mul v5, v5 store f2[v4], v6 continue L1 }",

@@ -224,7 +224,9 @@ impl Compared {
     fn is_wrong(&self, tolerance: f64) -> bool {
         let (a, b) = (self.gradient, self.difference);
         let allowed = tolerance * a.abs().max(b.abs()) + 4.0 * self.uncertainty;
-        !((a - b).abs() <= allowed)
+        // Also if one of them is no number.
+        let difference = (a - b).abs();
+        difference.is_nan() || difference > allowed
     }
 }
 

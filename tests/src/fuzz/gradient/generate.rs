@@ -8,7 +8,7 @@ const FIELDS: &str = "tree T0 {
   dense S1 [i: 6] { place f0, f1, f2, f3 }
   dense S2 [i: 6] { place f4, f5 }
   dense S3 [i: 6] { place f6 }
-  place f7, f8
+  place f7, f8, f9
 }
 field f0 \"x\": f64 in T0.S1 (i)
 field f1 \"y\": f64 in T0.S1 (i)
@@ -19,6 +19,7 @@ field f5 \"m\": f64x2x2 in T0.S2 (i)
 field f6 \"n\": i32 in T0.S3 (i)
 field f7 \"loss\": f64 in T0.S0 ()
 field f8 \"most\": f64 in T0.S0 ()
+field f9 \"product\": f64 in T0.S0 ()
 param p0 \"k\": i32
 ";
 
@@ -543,13 +544,17 @@ impl<'d> Body<'d> {
     fn atomic(&mut self) {
         let v = self.float();
         let bounded = self.value("f64", &format!("tanh v{v}"));
-        match self.dice.weighted(&[6, 6, 2]) {
+        match self.dice.weighted(&[6, 6, 2, 1]) {
             0 => self.value("f64", &format!("atomic add f7[], v{bounded}")),
             1 => {
                 let i = self.index();
                 self.value("f64", &format!("atomic add f3[v{i}], v{bounded}"))
             }
-            _ => self.value("f64", &format!("atomic max f8[], v{bounded}")),
+            2 => self.value("f64", &format!("atomic max f8[], v{bounded}")),
+            _ => {
+                let factor = self.constant();
+                self.value("f64", &format!("atomic mul f9[], v{factor}"))
+            }
         };
     }
 

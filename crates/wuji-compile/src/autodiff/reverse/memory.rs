@@ -51,6 +51,12 @@ impl Reverse<'_, '_> {
             AccessOp::Atomic(AtomicOp::Min | AtomicOp::Max) => {
                 self.extremum(access, &adjoint, &at, operands[0])
             }
+            AccessOp::Atomic(AtomicOp::Mul) if !self.activity.is_active(operands[0]) => {
+                let mut args = at.clone();
+                args.push(self.value(operands[0])?);
+                self.b.push(Op::Atomic(AtomicOp::Mul, adjoint), &args);
+                Ok(())
+            }
             AccessOp::Atomic(
                 AtomicOp::Mul | AtomicOp::And | AtomicOp::Or | AtomicOp::Xor | AtomicOp::Exchange,
             )
