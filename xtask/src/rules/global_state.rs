@@ -26,7 +26,6 @@ const THREAD: &str = "state of the calling thread";
 
 /// The crate and name of each mutable static, with the reason.
 const LISTED: &[(&str, &str, &str)] = &[
-    ("wuji", "GRADIENT", THREAD),
     ("wuji", "RECORDING", THREAD),
     ("wuji", "STATE", THREAD),
     ("wuji-llvm", "COUNT", COUNTER),
