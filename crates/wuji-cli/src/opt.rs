@@ -29,7 +29,7 @@ Examples (paths are relative to the repository):
   wuji opt crates/wuji-cli/kernels/mpm2d.wir --time-passes --emit asm > mpm2d.s
   wuji opt crates/wuji-cli/kernels/julia.wir --without vectorize --emit llvm-opt
   wuji opt crates/wuji-cli/kernels/julia.wir --emit ptx --sm 80
-  wuji opt crates/wuji-cli/kernels/mpm2d.wir --differentiate reverse --passes simplify
+  wuji opt crates/wuji-cli/kernels/squares.wir --differentiate reverse --passes simplify
   wuji opt crates/wuji-cli/kernels/mpm3d.wir --passes promote | wuji opt - --passes inline
 ")]
 pub(crate) struct Opt {
