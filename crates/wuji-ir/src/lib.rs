@@ -19,6 +19,7 @@ pub mod layout;
 pub mod message;
 pub mod module;
 pub mod ops;
+pub mod quant;
 pub mod random;
 pub mod text;
 pub mod transfer;
