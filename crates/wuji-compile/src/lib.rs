@@ -7,6 +7,7 @@ pub mod nodes;
 pub mod options;
 pub mod passes;
 pub mod pipeline;
+pub mod quant;
 pub mod remark;
 pub mod rewrite;
 

@@ -4,6 +4,15 @@
 //! element is a few bits of a *word*, an element of another field. Kernels load and store the compute type; the pass
 //! `lower_quantized` encodes and decodes.
 
+mod check;
+mod format;
+mod number;
+mod shared;
+
+pub use format::FloatFormat;
+pub use number::range;
+pub use shared::{decode_shared, encode_shared};
+
 use crate::entities::Field;
 use smallvec::SmallVec;
 use std::fmt;
@@ -20,8 +29,9 @@ pub enum Quantized {
         scale: Scale,
         rounding: Rounding,
     },
-    /// A floating-point number: an exponent with the bias of IEEE 754, and a fraction whose highest bit is the sign, if
-    /// signed. The leading one is not stored. Subnormal numbers are stored as zero; too large ones as infinity.
+    /// A floating-point number, from high to low bits: the sign, if signed, an exponent with the bias of IEEE 754, and
+    /// the digits behind the leading one. `fraction` counts the sign and the digits; with 8 and 24 bits it is an `f32`,
+    /// with 5 and 11 an `f16`. Subnormal numbers are stored as zero; too large ones as infinity.
     Float {
         exponent: u8,
         fraction: u8,
