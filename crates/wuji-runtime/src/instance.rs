@@ -4,6 +4,7 @@
 use crate::array::ArrayArg;
 use crate::device::Device;
 use crate::launch::Bindings;
+use crate::memory::packed::PackedField;
 use crate::memory::{Memory, read_scalar};
 use crate::program::{Program, field_address, tree_memory};
 use crate::report::{Collected, ReportContext};
@@ -122,8 +123,9 @@ impl<'d> Instance<'d> {
     pub fn fill(&self, field: Field, values: &[Imm]) -> Result<()> {
         let data = &self.module().fields[field];
         let scalars = self.module().structs.flatten(data.elem);
-        let elements: u64 = field_address(self.module(), field)?
-            .domain()
+        let elements: u64 = data
+            .domain(&self.module().trees)
+            .iter()
             .map(|d| d.1)
             .product();
         let fits = values.len() as u64 == elements * scalars.len() as u64
@@ -151,6 +153,12 @@ impl<'d> Instance<'d> {
                 "field `{name}` gets values that do not fit"
             )));
         }
+        if let Some(packed) = PackedField::new(self.module(), field)? {
+            let mut guard = self.tree(field)?.lock()?;
+            guard.fetch(packed.span())?;
+            packed.write(&self.relative(field, coords), values, guard.bytes_mut());
+            return guard.send(packed.span());
+        }
         let size = self.module().structs.size_align(elem).0 as usize;
         let mut guard = self.tree(field)?.lock()?;
         guard.fetch(at..at + size)?;
@@ -165,6 +173,11 @@ impl<'d> Instance<'d> {
     /// The scalars of one element; an error if it is out of range.
     pub fn get(&self, field: Field, coords: &[i64]) -> Result<Vec<Imm>> {
         let at = self.locate(field, coords)?;
+        if let Some(packed) = PackedField::new(self.module(), field)? {
+            let mut guard = self.tree(field)?.lock()?;
+            guard.fetch(packed.span())?;
+            return Ok(packed.read(&self.relative(field, coords), guard.bytes()));
+        }
         let elem = self.module().fields[field].elem;
         let size = self.module().structs.size_align(elem).0 as usize;
         let mut guard = self.tree(field)?.lock()?;
@@ -189,6 +202,15 @@ impl<'d> Instance<'d> {
             return Err(misfit(format!("field `{name}` has no such element")));
         }
         Ok(address.offset(coords.iter().copied()))
+    }
+
+    /// Coordinates counted from the smallest ones of a field.
+    fn relative(&self, field: Field, coords: &[i64]) -> Vec<u64> {
+        let domain = self.module().fields[field].domain(&self.module().trees);
+        let coords = domain.iter().zip(coords);
+        coords
+            .map(|((lo, _), c)| c.wrapping_sub(*lo) as u64)
+            .collect()
     }
 
     /// New host memory for arrays.

@@ -51,6 +51,7 @@ pub mod nested;
 #[cfg(feature = "png")]
 pub mod pictures;
 mod plain;
+pub mod quantized;
 mod services;
 #[cfg(test)]
 mod tests;
@@ -85,6 +86,7 @@ pub use lang::private as __private;
 pub mod prelude {
     pub use crate::axes::{I, IJ, IJK, IJKL, J, JI, K, L};
     pub use crate::lang::*;
+    pub use crate::quantized::{QuantizedType, qfixed, qfixed_scaled, qfloat, qint};
     pub use crate::{
         Array, ArrayMut, Cells, Element, Field, Math, Param, SharedArray, Tier, World, func, kernel,
     };

@@ -248,6 +248,7 @@ fn view_of(m: &mut Module, shape: &TreeShape, node: Node) -> Field {
         axes: (shape.data.axes(node).into_iter())
             .map(|axis| (axis, 0))
             .collect(),
+        packing: None,
     });
     let tree = &mut m.trees[wuji_ir::entities::Tree::from_u32(0)];
     tree.nodes[node].children.push(Child::Place(field));

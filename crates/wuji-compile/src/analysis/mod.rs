@@ -7,5 +7,6 @@ pub mod cost;
 pub mod effects;
 pub mod entries;
 pub mod merging;
+pub mod ownership;
 pub mod uniformity;
 pub mod uses;

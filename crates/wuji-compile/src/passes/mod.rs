@@ -12,6 +12,7 @@ pub mod loops;
 pub mod lower_access;
 pub mod lower_checks;
 pub mod lower_math;
+pub mod lower_quantized;
 pub mod lower_tree_access;
 pub mod merge_guards;
 pub mod narrow_indices;
@@ -80,6 +81,7 @@ passes! {
     Optimization simplify = simplify::simplify: "constant folding, algebra, common subexpressions and dead code",
     Lowering offload = offload::offload: "the kernel becomes serial and parallel tasks",
     Lowering cooperative = cooperative::cooperative: "cooperative iterations can be threads of a block",
+    Lowering lower_quantized = lower_quantized::lower_quantized: "accesses of packed fields become accesses of their words",
     Optimization demote_atomics = demote_atomics::demote_atomics: "plain updates where an address belongs to one iteration",
     Lowering observed_order = observed_order::observed_order: "in deterministic worlds, no result depends on the order of iterations",
     Optimization activations = activations::activations: "writes to the current cell of a loop do not activate it",
@@ -139,6 +141,14 @@ pub const SWITCHES: &[(&str, &str)] = &[
     (
         "streams",
         "long loops that only write use non-temporal stores",
+    ),
+    (
+        "store_fusion",
+        "stores of one iteration to members of a word are one store",
+    ),
+    (
+        "quantized_ownership",
+        "stores to words that belong to one iteration are not atomic",
     ),
     (
         "vector_cost",

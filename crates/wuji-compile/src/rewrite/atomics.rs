@@ -103,7 +103,8 @@ pub fn combine(b: &mut Builder, op: AtomicOp, old: Value, value: Value) -> Value
     b.value(Op::Compose(ty), &parts)
 }
 
-fn bits_equal(b: &mut Builder, x: Value, y: Value) -> Value {
+/// Whether two scalars have the same bits.
+pub fn bits_equal(b: &mut Builder, x: Value, y: Value) -> Value {
     let to = match b.func.ty(x).as_scalar() {
         Some(Scalar::F16) => Some(Scalar::U16),
         Some(Scalar::F32) => Some(Scalar::U32),

@@ -11,7 +11,9 @@ mod sweep;
 mod unsigned;
 
 pub use affine::materialize;
-pub use atomics::{all_atomics, combine, demote, demote_local_atomics, identity, scalar_identity};
+pub use atomics::{
+    all_atomics, bits_equal, combine, demote, demote_local_atomics, identity, scalar_identity,
+};
 pub use copy::{Map, clone_body, clone_inst, clone_region, copy_body, copy_inst, copy_region};
 pub use indices::make_scalar;
 pub use structure::Structure;

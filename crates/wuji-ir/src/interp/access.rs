@@ -14,6 +14,7 @@ use crate::module::{InstData, SiteKind, Span};
 use crate::ops::{Access, AtomicOp, Guard, Interleaved, Place, Space, Step};
 use crate::types::{Imm, Scalar, Type};
 use smallvec::SmallVec;
+use std::ops::Range;
 
 /// An element that exists, and the scalars of it that are accessed.
 struct ElementSlice {
@@ -60,10 +61,40 @@ impl Launch<'_, '_> {
             for k in 0..t.len {
                 let value = self.value(operands[0])[k];
                 self.watch_element(&t.element, t.start + k, Some(value), span)?;
-                self.write(&t.element, t.start + k, value);
             }
+            let values: SmallVec<[Imm; 4]> = self.value(operands[0])[..t.len].into();
+            self.write_all(&t, &values, span)?;
         }
         Ok(())
+    }
+
+    /// Stores consecutive scalars at once.
+    fn write_all(&mut self, t: &ElementSlice, values: &[Imm], span: Span) -> Result<()> {
+        if let Element::Field(field, at) = &t.element
+            && self.machine.is_packed(*field)
+        {
+            let draws = self.draws(*field, t.start..t.start + t.len, span)?;
+            let mut draws = draws.into_iter();
+            let next = || draws.next().unwrap_or(0);
+            self.machine
+                .write_packed(*field, at, (t.start, values), next);
+            return Ok(());
+        }
+        for (k, value) in values.iter().enumerate() {
+            self.write(&t.element, t.start + k, *value);
+        }
+        Ok(())
+    }
+
+    /// Random numbers for the scalars of a packed field with stochastic rounding.
+    fn draws(&mut self, field: Field, of: Range<usize>, span: Span) -> Result<SmallVec<[u64; 4]>> {
+        let module = self.machine.module;
+        let members = module.fields[field].packing.iter().flat_map(|p| &p.members);
+        let random = members
+            .skip(of.start)
+            .take(of.len())
+            .filter(|m| m.ty.is_stochastic());
+        random.map(|_| self.draw(span)).collect()
     }
 
     pub(super) fn atomic(
@@ -82,15 +113,36 @@ impl Launch<'_, '_> {
             return Ok(());
         };
         for k in 0..t.len {
-            let old = self.read(&t.element, t.start + k);
             let operand = self.value(operands[0])[k];
-            let new = self.combine(op, old, operand, span)?;
             self.watch_element(&t.element, t.start + k, None, span)?;
-            self.write(&t.element, t.start + k, new);
+            let old = self.update(&t.element, t.start + k, (op, operand), span)?;
             let at = self.run_of(result).start + k;
             self.stacks.values[at] = old;
         }
         Ok(())
+    }
+
+    /// One atomic read-modify-write; returns the old value.
+    fn update(
+        &mut self,
+        element: &Element,
+        scalar: usize,
+        (op, operand): (AtomicOp, Imm),
+        span: Span,
+    ) -> Result<Imm> {
+        let old = self.read(element, scalar);
+        let new = self.combine(op, old, operand, span)?;
+        if let Element::Field(field, at) = element
+            && self.machine.is_packed(*field)
+        {
+            let draws = self.draws(*field, scalar..scalar + 1, span)?;
+            let next = || draws.first().copied().unwrap_or(0);
+            let update = (op, operand);
+            (self.machine).update_packed(*field, at, scalar, update, next);
+        } else {
+            self.write(element, scalar, new);
+        }
+        Ok(old)
     }
 
     pub(super) fn compare_exchange(
@@ -110,7 +162,7 @@ impl Launch<'_, '_> {
         self.watch_element(&t.element, t.start, None, span)?;
         if old.bits() == self.scalar(operands[0]).bits() {
             let new = self.scalar(operands[1]);
-            self.write(&t.element, t.start, new);
+            self.write_all(&t, &[new], span)?;
         }
         self.set_scalar(data.results[0], old);
         Ok(())
@@ -242,6 +294,9 @@ impl Launch<'_, '_> {
 
     fn read(&self, element: &Element, scalar: usize) -> Imm {
         match (element, &self.machine.memory) {
+            (Element::Field(f, at), Memory::Abstract { .. }) if self.machine.is_packed(*f) => {
+                self.machine.read_packed(*f, at, scalar)
+            }
             (Element::Field(f, at), Memory::Abstract { fields, .. }) => fields[*f].get(at, scalar),
             (Element::Temp(t), Memory::Abstract { temps, .. }) => temps[t.0 as usize][scalar],
             (Element::Array(a, offset), _) => {

@@ -188,7 +188,7 @@ impl TreeBytes {
             at = (at - start) % cell;
         }
         let start = self.memory.place(field);
-        let size = m.structs.size_align(data.elem).0;
+        let size = data.size_align(&m.structs).0;
         start <= at && at < start + size
     }
 

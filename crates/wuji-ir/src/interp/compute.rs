@@ -61,18 +61,24 @@ impl Launch<'_, '_> {
                 return Err(self.error(NOT_RUNNABLE, "control is run elsewhere", span));
             }
             OpClass::Random => {
-                let Some(iteration) = self.scope.iteration else {
-                    let why = "`random` in a task of chunks has no iteration";
-                    return Err(self.error(NOT_RUNNABLE, why, span));
-                };
-                let bits = random::draw(self.scope.key, iteration, self.scope.draws);
-                self.scope.draws += 1;
+                let bits = self.draw(span)?;
                 self.set_scalar(data.results[0], Imm::from_bits(Scalar::U64, bits));
             }
             OpClass::Thread(op) => return self.thread_op(inst, op),
             OpClass::Check(op) => return Ok(self.check(op, &data.args, span)),
         }
         Ok(Next::On)
+    }
+
+    /// The next random number of the iteration.
+    pub(super) fn draw(&mut self, span: Span) -> Result<u64> {
+        let Some(iteration) = self.scope.iteration else {
+            let why = "`random` in a task of chunks has no iteration";
+            return Err(self.error(NOT_RUNNABLE, why, span));
+        };
+        let bits = random::draw(self.scope.key, iteration, self.scope.draws);
+        self.scope.draws += 1;
+        Ok(bits)
     }
 
     fn query(&mut self, op: QueryOp, result: Value, span: Span) -> Result<()> {

@@ -19,6 +19,7 @@ mod control;
 pub mod error;
 mod launch;
 mod order;
+mod packed;
 mod points;
 mod prepare;
 mod races;
@@ -226,6 +227,13 @@ impl<'m> Machine<'m> {
     pub fn get(&self, field: Field, coords: &[i64]) -> Result<Vec<Imm>> {
         let coords: Vec<i128> = coords.iter().map(|c| i128::from(*c)).collect();
         let at = self.inside(field, &coords)?;
+        if self.is_packed(field) {
+            if let Memory::Lowered { .. } = self.memory {
+                self.dense_only(field)?;
+            }
+            let scalars = 0..self.prepared.scalars(self.module.fields[field].elem);
+            return Ok(scalars.map(|k| self.read_packed(field, &at, k)).collect());
+        }
         Ok(match &self.memory {
             Memory::Abstract { fields, .. } => {
                 let store = &fields[field];
@@ -271,9 +279,16 @@ impl<'m> Machine<'m> {
                 ..
             } => {
                 cells[data.tree].activate(&routes[field], &at);
+                if data.packing.is_some() {
+                    self.write_packed(field, &at, (0, values), || 0);
+                    return Ok(());
+                }
                 for (k, value) in values.iter().enumerate() {
                     fields[field].set(&at, k, *value);
                 }
+            }
+            Memory::Lowered { .. } if data.packing.is_some() => {
+                self.write_packed(field, &at, (0, values), || 0);
             }
             Memory::Lowered { domains, trees, .. } => {
                 let tree = &mut trees[data.tree];
@@ -355,7 +370,9 @@ impl<'m> Machine<'m> {
 
     /// Every scalar of a field, elements in row-major order.
     pub fn field(&self, field: Field) -> Result<Vec<Imm>> {
-        if let Memory::Abstract { fields, .. } = &self.memory {
+        if let Memory::Abstract { fields, .. } = &self.memory
+            && !self.is_packed(field)
+        {
             return fields[field].all();
         }
         let mut out = Vec::new();

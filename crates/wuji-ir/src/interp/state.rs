@@ -35,11 +35,8 @@ impl Machine<'_> {
                 Child::Node(_) => None,
             })
             .filter(|f| {
-                self.module
-                    .structs
-                    .size_align(self.module.fields[*f].elem)
-                    .0
-                    != 0
+                let data = &self.module.fields[*f];
+                data.size_align(&self.module.structs).0 != 0
             })
             .collect()
     }

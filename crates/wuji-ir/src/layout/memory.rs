@@ -284,7 +284,7 @@ impl TreeMemory {
             let mut at = 0u64;
             for child in &tree.nodes[node].children {
                 let (size, child_align) = match *child {
-                    Child::Place(f) => structs.size_align(fields[f].elem),
+                    Child::Place(f) => fields[f].size_align(structs),
                     Child::Node(n) => memory.container(tree, n, align[n])?,
                 };
                 at = at.checked_next_multiple_of(child_align)?;

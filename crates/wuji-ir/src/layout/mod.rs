@@ -4,7 +4,8 @@
 //! node's children, one after the other. The leaves are placed fields. How a node stores its cells is its [`NodeKind`].
 
 use crate::entities::{Field, Node, Tree};
-use crate::types::Type;
+use crate::quant::Packing;
+use crate::types::{Structs, Type};
 use cranelift_entity::PrimaryMap;
 use smallvec::SmallVec;
 use std::fmt;
@@ -181,6 +182,12 @@ impl TreeData {
         format!("the {} node over {}", data.kind.name(), axes.join(", "))
     }
 
+    /// The bit array whose elements a node holds, if it is one.
+    pub fn bit_array(&self, node: Node) -> Option<&NodeData> {
+        let data = &self.nodes[node];
+        data.kind.is_bit_array().then_some(data)
+    }
+
     /// Total extent of an axis from the root down to `node`: 1 where no node splits it.
     pub fn extent(&self, node: Node, axis: Axis) -> u64 {
         self.path(node)
@@ -201,9 +208,19 @@ pub struct FieldData {
     pub node: Node,
     /// Which axis each index of the field runs along, and the smallest coordinate there.
     pub axes: SmallVec<[(Axis, i64); 3]>,
+    /// Of a packed field, which has no memory of its own: where its scalars are.
+    pub packing: Option<Packing>,
 }
 
 impl FieldData {
+    /// Size and alignment of an element in a cell.
+    pub fn size_align(&self, structs: &Structs) -> (u64, u64) {
+        match self.packing {
+            Some(_) => (0, 1),
+            None => structs.size_align(self.elem),
+        }
+    }
+
     pub fn rank(&self) -> usize {
         self.axes.len()
     }

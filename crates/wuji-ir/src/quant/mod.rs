@@ -7,10 +7,12 @@
 mod check;
 mod format;
 mod number;
+mod packed;
 mod shared;
 
 pub use format::FloatFormat;
 pub use number::range;
+pub use packed::{PackedElement, PackedScalar, Words, adds_integers, mask};
 pub use shared::{decode_shared, encode_shared};
 
 use crate::entities::Field;
@@ -96,6 +98,15 @@ impl Quantized {
             Quantized::Float {
                 exponent, fraction, ..
             } => exponent as u32 + fraction as u32,
+        }
+    }
+
+    pub const fn is_stochastic(self) -> bool {
+        match self {
+            Quantized::Fixed { rounding, .. } | Quantized::Float { rounding, .. } => {
+                matches!(rounding, Rounding::Stochastic)
+            }
+            Quantized::Int { .. } | Quantized::Fraction { .. } => false,
         }
     }
 

@@ -18,6 +18,7 @@
 mod lex;
 mod literal;
 mod number;
+mod packing;
 mod parse;
 mod parse_body;
 mod parse_items;

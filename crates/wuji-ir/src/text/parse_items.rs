@@ -231,12 +231,14 @@ impl Parser<'_> {
             };
             Ok((axis, from))
         })?;
+        let packing = self.packing()?;
         self.m.fields.push(FieldData {
             name,
             elem,
             tree,
             node,
             axes: SmallVec::from_vec(axes),
+            packing,
         });
         Ok(())
     }

@@ -187,7 +187,11 @@ fn print_field(id: Field, field: &FieldData, out: &mut String) -> fmt::Result {
             write!(out, " from {from}")?;
         }
     }
-    out.push_str(")\n");
+    out.push(')');
+    if let Some(packing) = &field.packing {
+        super::packing::print(packing, out)?;
+    }
+    out.push('\n');
     Ok(())
 }
 

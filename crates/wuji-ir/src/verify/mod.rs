@@ -7,6 +7,7 @@
 mod body;
 mod ids;
 mod layout;
+mod packing;
 mod tables;
 
 use crate::diag::Result;
@@ -24,6 +25,7 @@ pub fn verify(m: &Module) -> Result<()> {
     tables::structs(m)?;
     layout::trees(m)?;
     layout::fields(m)?;
+    packing::fields(m)?;
     tables::places(m)?;
     tables::messages(m)?;
     tables::sites(m)?;

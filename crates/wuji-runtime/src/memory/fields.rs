@@ -1,6 +1,7 @@
 //! Whole fields in the memory of their tree, as scalars.
 
 use super::Memory;
+use super::packed::{PackedField, points};
 use crate::address::Address;
 use crate::program::field_address;
 use wuji_ir::Result;
@@ -11,6 +12,12 @@ use wuji_ir::types::{Imm, Scalar};
 /// Every scalar of a field, elements in row-major order.
 pub(crate) fn read_field(module: &Module, field: Field, bytes: &[u8]) -> Result<Vec<Imm>> {
     let mut values = Vec::new();
+    if let Some(packed) = PackedField::new(module, field)? {
+        points(&module.fields[field].domain(&module.trees), |at| {
+            values.extend(packed.read(at, bytes));
+        });
+        return Ok(values);
+    }
     let scalars = module.structs.scalar_offsets(module.fields[field].elem);
     elements(&field_address(module, field)?, |at| {
         for (scalar, offset) in &scalars {
@@ -27,6 +34,16 @@ pub(crate) fn write_field(
     bytes: &mut [u8],
     values: &[Imm],
 ) -> Result<()> {
+    if let Some(packed) = PackedField::new(module, field)? {
+        let width = module.structs.flatten(module.fields[field].elem).len();
+        let mut values = values.chunks(width.max(1));
+        points(&module.fields[field].domain(&module.trees), |at| {
+            if let Some(element) = values.next() {
+                packed.write(at, element, bytes);
+            }
+        });
+        return Ok(());
+    }
     let scalars = module.structs.scalar_offsets(module.fields[field].elem);
     let mut values = values.iter();
     elements(&field_address(module, field)?, |at| {
@@ -51,6 +68,9 @@ fn elements(address: &Address, mut visit: impl FnMut(usize)) {
 
 /// From the first byte of a field's elements to the last.
 fn span(module: &Module, field: Field) -> Result<std::ops::Range<usize>> {
+    if let Some(packed) = PackedField::new(module, field)? {
+        return Ok(packed.span());
+    }
     let size = module.structs.size_align(module.fields[field].elem).0 as usize;
     let address = field_address(module, field)?;
     let window: Vec<(u64, u64)> = address.domain().map(|d| (0, d.1)).collect();

@@ -14,6 +14,7 @@ mod host;
 mod limit;
 mod lock;
 mod mapping;
+pub(crate) mod packed;
 mod storage;
 mod transfer;
 mod usage;

@@ -2,7 +2,9 @@
 
 use crate::axes::Extents;
 use crate::layout::node::State;
+use crate::layout::packed::PackRequest;
 use crate::layout::{Elem, Tree, TreeInner, nothing};
+use crate::quantized::QuantizedType;
 use crate::world::{World, here};
 use smallvec::SmallVec;
 use std::fmt;
@@ -97,6 +99,61 @@ impl Layout {
         let offset = offset.map(|o| (o, o.len()));
         let field = self.state.put(node, name, elem, false, offset)?;
         Ok(field.as_u32())
+    }
+
+    /// A word of some bits in every cell of a node, in which [`Layout::place_packed`] packs numbers: one, or as many as they
+    /// need. Returns the number of the bit struct.
+    pub fn bit_struct(&mut self, bits: u32, grows: bool) -> Result<usize> {
+        self.state.start_pack(bits, grows)
+    }
+
+    /// A group of numbers that share an exponent, in a bit struct. Returns the number of the group.
+    pub fn shared_exponent(&mut self, bit_struct: usize) -> Result<usize> {
+        self.state.start_group(bit_struct)
+    }
+
+    /// Packs an element of a field into a bit struct of every cell, with one quantized type for all its scalars or one for
+    /// each. Returns the number of the field in its tree.
+    pub fn place_packed(
+        &mut self,
+        node: u32,
+        (bit_struct, group): (usize, Option<usize>),
+        (name, ty): (&str, Type),
+        types: &[QuantizedType],
+        offset: Option<&[i64]>,
+    ) -> Result<u32> {
+        let request = self.request(node, (name, ty), types, offset)?;
+        let field = self.state.put_packed((bit_struct, group), &request)?;
+        Ok(field.as_u32())
+    }
+
+    /// Places the field whose elements a bit array holds, in a word of some bits.
+    pub fn place_in_bit_array(
+        &mut self,
+        node: u32,
+        bits: u32,
+        (name, ty): (&str, Type),
+        types: &[QuantizedType],
+        offset: Option<&[i64]>,
+    ) -> Result<u32> {
+        let request = self.request(node, (name, ty), types, offset)?;
+        Ok(self.state.put_in_array(bits, &request)?.as_u32())
+    }
+
+    fn request<'r>(
+        &self,
+        node: u32,
+        (name, ty): (&'r str, Type),
+        types: &'r [QuantizedType],
+        offset: Option<&'r [i64]>,
+    ) -> Result<PackRequest<'r>> {
+        Ok(PackRequest {
+            node: self.known(node)?,
+            name,
+            elem: Elem::Plain(ty),
+            types,
+            offset: offset.map(|o| (o, o.len())),
+        })
     }
 
     /// A field without elements that represents the cells of a node. They are numbered from 0, whatever the offsets of the

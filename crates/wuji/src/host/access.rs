@@ -50,9 +50,10 @@ impl<'a> HostAccess<'a> {
         &self.body.domains[self.place()]
     }
 
-    /// How elements are found; `None` where a node is sparse, and only kernels find them.
+    /// How elements are found; `None` where a node is sparse or the field is packed, and only kernels find them.
     pub(crate) fn address(&self) -> Option<&'a Address> {
-        self.body.addresses.get(self.place())
+        let packed = self.body.shape.fields[self.place()].packing.is_some();
+        self.body.addresses.get(self.place()).filter(|_| !packed)
     }
 
     fn node(&self) -> Node {

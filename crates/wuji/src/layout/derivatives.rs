@@ -4,7 +4,7 @@ use super::node::State;
 use super::{Node, PlacedField, TreeBody};
 use crate::autodiff::Derivative;
 use wuji_ir::entities;
-use wuji_ir::layout::Child;
+use wuji_ir::layout::{Child, NodeKind};
 use wuji_ir::types::Structs;
 
 impl Node<'_> {
@@ -56,9 +56,24 @@ impl State {
                 continue;
             }
             let name = format!("{}{}", self.names[n], which.suffix());
-            let (placed, given) = (placed.clone(), self.offset[n]);
+            let given = self.offset[n];
+            let mut placed = placed.clone();
+            placed.packing = None;
+            placed.node = self.unpacked_node(placed.node);
             let target = self.add_field(placed, &name, given);
             self.links.push((field, which, target));
+        }
+    }
+
+    /// A node for elements that are not packed: a dense one beside a bit array.
+    fn unpacked_node(&mut self, node: entities::Node) -> entities::Node {
+        let data = &self.data.nodes[node];
+        match (data.kind.is_bit_array(), data.parent) {
+            (true, Some(parent)) => {
+                let extents = data.extents.clone();
+                self.data.add(parent, NodeKind::Dense, &extents)
+            }
+            _ => node,
         }
     }
 
@@ -79,7 +94,12 @@ impl State {
         let mut node = state.data.root();
         for above in shape.data.path(placed.node).into_iter().skip(1) {
             let data = &shape.data.nodes[above];
-            node = state.data.add(node, data.kind, &data.extents);
+            let kind = if data.kind.is_bit_array() {
+                NodeKind::Dense
+            } else {
+                data.kind
+            };
+            node = state.data.add(node, kind, &data.extents);
             state.data.nodes[node].order = data.order;
             if body.unbounded.contains(&above) {
                 state.unbounded.push(node);
@@ -87,6 +107,7 @@ impl State {
         }
         let placed = PlacedField {
             node,
+            packing: None,
             ..placed.clone()
         };
         state.add_field(placed, name, true);

@@ -19,11 +19,13 @@
 mod complete;
 mod derivatives;
 pub(crate) mod node;
+pub(crate) mod packed;
 mod report;
 #[cfg(test)]
 mod tests;
 
 pub use node::Node;
+pub use packed::{BitArray, BitStruct};
 pub use report::{MemoryReport, NodeReport, WorldReport};
 
 use crate::args::TypeOf;
@@ -42,6 +44,7 @@ use std::sync::{Arc, OnceLock};
 use wuji_ir::entities;
 use wuji_ir::layout::{Axis, Child, FieldData, TreeData, TreeMemory};
 use wuji_ir::module::Module;
+use wuji_ir::quant::Packing;
 use wuji_ir::types::{StructType, Structs, Type};
 use wuji_ir::{Error, Position, Result};
 use wuji_runtime::Memory;
@@ -96,6 +99,8 @@ pub(crate) struct PlacedField {
     pub(crate) elem: Elem,
     /// It stands for the cells of its node and has no elements.
     pub(crate) view: bool,
+    /// Of a packed field: where its scalars are.
+    pub(crate) packing: Option<Packing>,
 }
 
 /// How the type of elements is known.
@@ -138,7 +143,10 @@ impl TreeShape {
         }
         let tree = m.trees.push(data);
         let fields: Vec<FieldData> = self.describe(tree, &mut m.structs, names).collect();
-        for field in fields {
+        for mut field in fields {
+            for member in field.packing.iter_mut().flat_map(|p| &mut p.members) {
+                member.word = entities::Field::from_u32(first + member.word.as_u32());
+            }
             m.fields.push(field);
         }
         first
@@ -157,6 +165,7 @@ impl TreeShape {
             tree,
             node: f.node,
             axes: f.axes.clone(),
+            packing: f.packing.clone(),
         })
     }
 }

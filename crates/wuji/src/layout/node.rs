@@ -1,5 +1,6 @@
 //! Nodes of a tree under construction.
 
+use super::packed::Pack;
 use super::{Elem, PlacedField, TreeInner, nothing};
 use crate::args::TypeOf;
 use crate::autodiff::Derivative;
@@ -46,6 +47,8 @@ pub(crate) struct State {
     pub(super) names: Vec<String>,
     /// Of every field: whether its origin was given.
     pub(super) offset: Vec<bool>,
+    /// Bit structs.
+    pub(super) packs: Vec<Pack>,
     /// Hash nodes whose extents follow from what is below them.
     pub(crate) unbounded: Vec<entities::Node>,
     /// The derivatives of fields that are placed in this tree, too.
@@ -57,7 +60,7 @@ pub(crate) struct State {
 }
 
 impl State {
-    fn fail(&mut self, error: Error) {
+    pub(super) fn fail(&mut self, error: Error) {
         self.error.get_or_insert(error);
     }
 }
@@ -255,7 +258,7 @@ impl State {
         Ok(())
     }
 
-    fn has_rank(&self, node: entities::Node, name: &str, rank: usize) -> Result<()> {
+    pub(super) fn has_rank(&self, node: entities::Node, name: &str, rank: usize) -> Result<()> {
         let axes = self.data.axes(node);
         if axes.len() == rank {
             return Ok(());
@@ -302,6 +305,7 @@ impl State {
             axes: axes.collect(),
             elem,
             view,
+            packing: None,
         });
         self.names.push(name.to_owned());
         self.offset.push(offset.is_some());

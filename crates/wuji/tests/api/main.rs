@@ -23,6 +23,7 @@ mod language;
 mod limits;
 #[path = "../../../wuji-runtime/tests/runtime/process.rs"]
 mod process;
+mod quantized;
 mod reverse;
 mod scatter;
 mod scratchpads;

@@ -156,6 +156,7 @@ impl Generator<'_> {
             tree,
             node,
             axes: axes.into_iter().collect(),
+            packing: None,
         });
         self.m.trees[tree].nodes[node]
             .children

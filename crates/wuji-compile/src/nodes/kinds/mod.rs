@@ -2,6 +2,7 @@
 //!
 //! [`level_functions`] is the only place of the compiler that matches on [`NodeKind`].
 
+mod bit_array;
 mod bitmasked;
 mod dense;
 mod dynamic;
@@ -22,5 +23,6 @@ pub(crate) fn level_functions(kind: NodeKind) -> &'static dyn LevelFunctions {
         NodeKind::Pointer => &pointer::Pointer,
         NodeKind::Hash => &hash::Hash,
         NodeKind::Dynamic(_) => &dynamic::Dynamic,
+        NodeKind::BitArray => &bit_array::BitArray,
     }
 }

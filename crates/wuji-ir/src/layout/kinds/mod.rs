@@ -3,6 +3,7 @@
 //! [`NodeKind::format`] is the only place of this crate that matches on [`NodeKind`]; everything else asks the format.
 //! The level functions, which emit code for a kind, are in `wuji_compile::nodes`.
 
+mod bit_array;
 mod bitmasked;
 mod dense;
 mod dynamic;
@@ -38,16 +39,19 @@ pub enum NodeKind {
     Hash,
     /// A list that grows at its end: cells `0..length` are active.
     Dynamic(Dynamic),
+    /// The elements of a packed field in a word of the parent's cell. It has no memory of its own.
+    BitArray,
 }
 
 impl NodeKind {
     /// Every kind that is allowed below the root. Parameters are 0.
-    pub const BELOW_ROOT: [NodeKind; 5] = [
+    pub const BELOW_ROOT: [NodeKind; 6] = [
         NodeKind::Dense,
         NodeKind::Pointer,
         NodeKind::Bitmasked,
         NodeKind::Hash,
         NodeKind::dynamic(0),
+        NodeKind::BitArray,
     ];
 
     /// A list that allocates `chunk` cells at a time.
@@ -64,6 +68,7 @@ impl NodeKind {
             NodeKind::Pointer => &pointer::Pointer,
             NodeKind::Hash => &hash::Hash,
             NodeKind::Dynamic(dynamic) => dynamic,
+            NodeKind::BitArray => &bit_array::BitArray,
         }
     }
 
@@ -95,6 +100,11 @@ impl NodeKind {
     /// Whether cells are found by hashing their coordinates.
     pub fn is_hashed(&self) -> bool {
         self.format().is_hashed()
+    }
+
+    /// Whether cells are bits of a word.
+    pub fn is_bit_array(&self) -> bool {
+        self.format().is_bit_array()
     }
 }
 
@@ -177,6 +187,11 @@ pub trait LevelFormat: fmt::Debug + Sync {
     /// Whether cells are found by hashing their coordinates: there is no container, lists have no order, and extents may
     /// be left out.
     fn is_hashed(&self) -> bool {
+        false
+    }
+
+    /// Whether cells are bits of a word, which is a field of the parent's cell.
+    fn is_bit_array(&self) -> bool {
         false
     }
 

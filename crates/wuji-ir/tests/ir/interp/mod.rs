@@ -89,6 +89,7 @@ fn place(
             .enumerate()
             .map(|(k, a)| (Axis::new(k).expect("at most eight axes"), a.1))
             .collect(),
+        packing: None,
     };
     let field = m.fields.push(data);
     m.trees[tree].nodes[node].children.push(Child::Place(field));

@@ -121,7 +121,9 @@ fn sparse_trees(module: &Module) -> impl Iterator<Item = Tree> {
 
 fn dense_fields(module: &Module) -> impl Iterator<Item = Field> {
     let fields = module.fields.iter();
-    let dense = fields.filter(|(_, f)| module.trees[f.tree].sparse_path(f.node).is_empty());
+    // The elements of packed fields are in their words.
+    let stored = fields.filter(|(_, f)| f.packing.is_none());
+    let dense = stored.filter(|(_, f)| module.trees[f.tree].sparse_path(f.node).is_empty());
     dense.map(|(id, _)| id)
 }
 
