@@ -2,4 +2,5 @@
 
 pub mod filetest;
 pub mod fuzz;
+mod seen;
 pub mod semantics;

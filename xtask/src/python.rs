@@ -51,10 +51,19 @@ pub(crate) fn build(llvm: &Path, targets: &[&str], release: bool) -> Result<Path
     Ok(placed)
 }
 
+/// The packages that the tests need.
+const TEST_PACKAGES: [&str; 5] = ["numpy", "pytest", "mypy", "nbclient", "ipykernel"];
+
+/// Downloads what tests need, so that it is there when they start. They report what could not be had.
+pub(crate) fn download() {
+    let _ = environment(&TEST_PACKAGES);
+    let _ = ptxas();
+}
+
 /// A command that runs the tests of the package in a virtual environment.
 pub(crate) fn tests(llvm: &Path) -> Result<Command, String> {
     build(llvm, &WITH_TESTS, false)?;
-    let python = environment(&["numpy", "pytest", "mypy", "nbclient", "ipykernel"])?;
+    let python = environment(&TEST_PACKAGES)?;
     let mut command = Command::new(python);
     command
         .args(["-m", "pytest", "-q", "python/tests"])

@@ -27,6 +27,8 @@ pub(crate) fn test(words: &[String]) -> Outcome {
         Some(other) => return Err(format!("`--backend {other}`: expected `cpu` or `cuda`")),
     }
     let llvm = setup::setup()?;
+    // Downloads do not need the processors, which compile meanwhile.
+    let downloads = std::thread::spawn(crate::python::download);
 
     let mut steps = Steps::new();
     steps.check("rules", || crate::rules::rules(&[]));
@@ -56,6 +58,8 @@ pub(crate) fn test(words: &[String]) -> Outcome {
     }
     let mut build = cargo(&llvm);
     steps.run("build", build.arg("build").args(crate::python::WITH_TESTS));
+    // If it panicked, what is missing is downloaded below.
+    let _ = downloads.join();
     let mut tests = cargo(&llvm);
     // `--all-targets` would also build test programs of targets that have no tests.
     tests.args(["test", "--workspace", "--tests", "--no-fail-fast"]);
@@ -72,6 +76,10 @@ pub(crate) fn test(words: &[String]) -> Outcome {
         Err(why) if std::env::var_os("CI").is_some() => steps.fail("ptx", &why),
         Err(_) => steps.skip("ptx", "ptxas is not installed and cannot be downloaded"),
     }
+    // Each of the two leaves processors idle at times: Python runs one test at a time, and Rust one test program.
+    let python = crate::python::tests(&llvm)
+        .and_then(|tests| Steps::start("python", tests).map_err(|e| e.to_string()));
+    let python = python.map_err(|why| steps.fail("python", &why)).ok();
     steps.run("tests", &mut tests);
     if !quick {
         steps.run(
@@ -88,9 +96,8 @@ pub(crate) fn test(words: &[String]) -> Outcome {
         fuzzing.env("WUJI_FUZZ_SECONDS", seconds.to_string());
         steps.run("fuzzing", &mut fuzzing);
     }
-    match crate::python::tests(&llvm) {
-        Ok(mut tests) => steps.run("python", &mut tests),
-        Err(why) => steps.fail("python", &why),
+    if let Some(python) = python {
+        steps.wait(python);
     }
     steps.finish()
 }

@@ -5,6 +5,7 @@
 
 use super::TestFile;
 use super::commands::{OLD_GPU, OWN_MATH, comes_back, module};
+use crate::seen::Seen;
 use wuji_compile::{Cx, Functions, Math, Options, PASSES, Target, run_pass};
 use wuji_ir::Error;
 use wuji_ir::entities::{Array, Field};
@@ -87,6 +88,7 @@ pub(super) fn runs(file: &TestFile, arguments: &str) -> Result<Option<String>, S
             ..options.for_cuda(OLD_GPU)
         },
     ];
+    let mut seen = Seen::default();
     for options in all_options {
         if arguments == GPU && options.target == Target::Cpu {
             continue;
@@ -100,12 +102,16 @@ pub(super) fn runs(file: &TestFile, arguments: &str) -> Result<Option<String>, S
                 pass.name, options.target, options.without
             );
             run_pass(pass.name, &mut m, &mut cx).map_err(|e| format!("{stage}: {e}"))?;
-            verify(&m).map_err(|e| format!("{stage}: {e}\n{m}"))?;
-            comes_back(&m).map_err(|e| format!("{stage}: {e}"))?;
             lowered |= pass.name == "lower_access";
             let early =
                 options.without.is_empty() && (options.target == Target::Cpu || arguments == GPU);
-            if lowered || early {
+            let is_run = lowered || early;
+            if !seen.is_new(&m, (lowered, is_run)) {
+                continue;
+            }
+            verify(&m).map_err(|e| format!("{stage}: {e}\n{m}"))?;
+            comes_back(&m).map_err(|e| format!("{stage}: {e}"))?;
+            if is_run {
                 each(&m, &stage, lowered, &[Order::Serial, Order::Shuffled(4)])?;
             }
         }
