@@ -7,7 +7,7 @@ use wuji_ir::module::Module;
 /// Remembers modules and how they ran, so that none runs twice with the same inputs: most passes leave most modules as
 /// they are, and pipelines that differ in one pass begin alike. The interpreter is a function of both.
 #[derive(Debug)]
-pub struct Seen<How> {
+pub(crate) struct Seen<How> {
     /// By the text, because modules have no hash. Modules with equal texts may differ, for example in spans.
     modules: HashMap<(How, String), Vec<Module>>,
 }
@@ -22,7 +22,7 @@ impl<How> Default for Seen<How> {
 
 impl<How: Eq + Hash> Seen<How> {
     /// Whether an equal module comes for the first time, to run so.
-    pub fn is_new(&mut self, module: &Module, how: How) -> bool {
+    pub(crate) fn is_new(&mut self, module: &Module, how: How) -> bool {
         let equal = self.modules.entry((how, module.to_string())).or_default();
         let new = !equal.contains(module);
         if new {
