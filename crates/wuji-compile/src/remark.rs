@@ -40,6 +40,10 @@ pub enum Decision {
     NoPad { field: String, why: String },
     /// The gradient of a serial loop.
     Reversed(Reversal),
+    /// The loop handles all bits of a word at a time.
+    Bits { elements: u32 },
+    /// A loop over single bits handles them one by one, with the reason.
+    NoBits(String),
 }
 
 /// How a gradient kernel visits the iterations of a serial loop.
@@ -118,6 +122,8 @@ impl fmt::Display for Decision {
                 f,
                 "gradient from the last iteration to the first, {count} checkpoints of {bytes} bytes"
             ),
+            Decision::Bits { elements } => write!(f, "{elements} bits at a time"),
+            Decision::NoBits(why) => write!(f, "bit by bit: {why}"),
         }
     }
 }

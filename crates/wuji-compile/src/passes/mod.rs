@@ -1,6 +1,7 @@
 //! The pass table: every pass once, in order, with a one-line description.
 
 pub mod activations;
+pub mod bit_vectorize;
 pub mod bounds;
 pub mod cooperative;
 pub mod demote_atomics;
@@ -81,6 +82,7 @@ passes! {
     Optimization simplify = simplify::simplify: "constant folding, algebra, common subexpressions and dead code",
     Lowering offload = offload::offload: "the kernel becomes serial and parallel tasks",
     Lowering cooperative = cooperative::cooperative: "cooperative iterations can be threads of a block",
+    Optimization bit_vectorize = bit_vectorize::bit_vectorize: "loops over single bits handle a word at a time",
     Lowering lower_quantized = lower_quantized::lower_quantized: "accesses of packed fields become accesses of their words",
     Optimization demote_atomics = demote_atomics::demote_atomics: "plain updates where an address belongs to one iteration",
     Lowering observed_order = observed_order::observed_order: "in deterministic worlds, no result depends on the order of iterations",

@@ -90,6 +90,14 @@ impl Entry {
                     };
                     numbers.into_iter().for_each(|n| out.number(n));
                 }
+                Decision::Bits { elements } => {
+                    out.number(5);
+                    out.number((*elements).into());
+                }
+                Decision::NoBits(why) => {
+                    out.number(6);
+                    out.text(why);
+                }
             }
         }
         let mut bytes = out.0;
@@ -144,6 +152,10 @@ impl Entry {
                     (2, count, bytes) => Reversal::Checkpoints { count, bytes },
                     _ => return Err("it is malformed"),
                 }),
+                5 => Decision::Bits {
+                    elements: number(r.number()?)?,
+                },
+                6 => Decision::NoBits(r.text()?.to_owned()),
                 _ => return Err("it is malformed"),
             };
             Ok(Remark { task, at, decision })

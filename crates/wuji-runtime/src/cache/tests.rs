@@ -62,6 +62,8 @@ fn entry(jit: &Jit, times: u32) -> (Key, Entry) {
             field: "x".into(),
             why: "why".into(),
         },
+        Decision::Bits { elements: 32 },
+        Decision::NoBits("why not".into()),
         Decision::Reversed(wuji_compile::Reversal::Checkpoints {
             count: 64,
             bytes: 8,

@@ -41,7 +41,7 @@ fn particles_in_words_move_like_particles_in_floats() -> wuji::Result<()> {
             }
             assert_eq!(kind.get([i])?, if t + 0.25 > 1.0 { 3 } else { 0 }, "{i}");
         }
-        assert_eq!(x.tree().memory_used(), 200 * 3 * 8);
+        assert_eq!(x.tree().memory_used(), 200 * 2 * 8);
     }
     Ok(())
 }

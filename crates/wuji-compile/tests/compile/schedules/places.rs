@@ -76,7 +76,7 @@ impl<'a> Places<'a> {
             NodeKind::Pointer => below(self, data.cells()),
             NodeKind::Dynamic(list) => below(self, data.cells().div_ceil(list.chunk.into())),
             NodeKind::Hash => self.table(node),
-            NodeKind::Bitmasked | NodeKind::Dense | NodeKind::Root => {}
+            NodeKind::Bitmasked | NodeKind::Dense | NodeKind::BitArray | NodeKind::Root => {}
         }
     }
 

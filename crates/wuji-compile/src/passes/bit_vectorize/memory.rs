@@ -1,0 +1,200 @@
+//! Loads and stores of words instead of bits.
+
+use super::evaluate::Evaluator;
+use super::lanes::{Lane, Sum};
+use super::{BitField, Refusal, bit_field};
+use smallvec::SmallVec;
+use wuji_ir::entities::{Field, Value};
+use wuji_ir::module::Values;
+use wuji_ir::ops::*;
+use wuji_ir::types::{Imm, Scalar};
+
+/// Bits at a constant distance from those of the loop.
+struct Shifted {
+    bits: BitField,
+    /// Indices of the word that holds the first of them, except that along the bits.
+    at: Vec<Option<Value>>,
+    /// That along the bits, counted from the loop's own word; and the position in the word.
+    words: i64,
+    by: u32,
+}
+
+impl Evaluator<'_> {
+    /// The bits that an access names for all elements of a word; `None` if it is not one of bits.
+    fn shifted(&mut self, field: Field, indices: &[Lane]) -> Result<Option<Shifted>, Refusal> {
+        let Some(bits) = bit_field(self.b.env, field) else {
+            return Ok(None);
+        };
+        let name = self.b.env.fields[field].name.clone();
+        if bits.bits != self.bits {
+            return Err(format!("`{name}` has words of {} bits", bits.bits));
+        }
+        let (axes, own) = {
+            let m = &self.b.env;
+            (
+                m.fields[bits.word].axes.clone(),
+                m.fields[field].axes.clone(),
+            )
+        };
+        let mut at = Vec::new();
+        let mut distance = None;
+        for (k, (axis, lo)) in own.iter().enumerate() {
+            if *axis == bits.axis {
+                let Lane::Index(by) = indices[k] else {
+                    return Err(format!("an index of `{name}` does not run along the bits"));
+                };
+                distance = self.first.checked_add(by).and_then(|d| d.checked_sub(*lo));
+            } else if let Lane::Index(_) | Lane::Bits(_) = indices[k] {
+                return Err(format!(
+                    "an index of `{name}` differs between the bits of a word"
+                ));
+            }
+        }
+        let distance = distance.ok_or_else(|| format!("an index of `{name}` is too large"))?;
+        for (axis, lo) in &axes {
+            if *axis == bits.axis {
+                at.push(None);
+                continue;
+            }
+            let Some(k) = own.iter().position(|a| a.0 == *axis) else {
+                return Err(format!("`{name}` has no index along axis `{axis}`"));
+            };
+            let index = self.uniform(&indices[k])?;
+            at.push(Some(self.plus(index, lo - own[k].1)));
+        }
+        let n = i64::from(bits.bits);
+        Ok(Some(Shifted {
+            bits,
+            at,
+            words: distance.div_euclid(n),
+            by: distance.rem_euclid(n) as u32,
+        }))
+    }
+
+    /// The indices of a word, counted from the first one of the bits.
+    fn word_at(&mut self, shifted: &Shifted, further: i64) -> Result<Values, Refusal> {
+        let word = &self.b.env.fields[shifted.bits.word];
+        let axes = word.axes.clone();
+        let mut out = Values::new();
+        let by = shifted.words + further;
+        for ((axis, lo), index) in axes.iter().zip(&shifted.at) {
+            out.push(match index {
+                Some(index) => *index,
+                None if *axis == shifted.bits.axis => self.plus(self.counter, by + lo),
+                None => return Err("a word has an axis of its own".into()),
+            });
+        }
+        if axes.iter().all(|a| a.0 != shifted.bits.axis) && by != 0 {
+            return Err("neighbours are in other words, and there is one word".into());
+        }
+        Ok(out)
+    }
+
+    fn load_word(&mut self, shifted: &Shifted, further: i64) -> Result<Value, Refusal> {
+        let access = Access {
+            place: Place::Field(shifted.bits.word),
+            path: SmallVec::new(),
+            activation: Activation::Never,
+            guard: Guard::Silent,
+        };
+        let at = self.word_at(shifted, further)?;
+        Ok(self.pure(Op::Load(access), &at))
+    }
+
+    /// A load of bits; `None` if the field is not one of bits.
+    pub(super) fn load(&mut self, field: Field, indices: &[Lane]) -> Result<Option<Lane>, Refusal> {
+        let Some(shifted) = self.shifted(field, indices)? else {
+            return Ok(None);
+        };
+        let mut word = self.load_word(&shifted, 0)?;
+        if shifted.by != 0 {
+            let next = self.load_word(&shifted, 1)?;
+            let down = self.constant(Imm::int(self.word, shifted.by.into()));
+            let up = self.constant(Imm::int(self.word, (self.bits - shifted.by).into()));
+            let low = self.pure(Op::Binary(BinOp::Shr), &[word, down]);
+            let high = self.pure(Op::Binary(BinOp::Shl), &[next, up]);
+            word = self.or(low, high);
+        }
+        let mut sum = Sum::bit(word);
+        if shifted.bits.signed {
+            // A set bit is -1.
+            sum.digits[0][0] = self.not(word);
+            (sum.offset, sum.least, sum.most) = (-1, -1, 0);
+        }
+        Ok(Some(Lane::Bits(sum)))
+    }
+
+    /// A store of bits, where the mask is set.
+    pub(super) fn store(
+        &mut self,
+        (field, access): (Field, &Access),
+        indices: &[Lane],
+        value: &Lane,
+        mask: Option<Value>,
+    ) -> Result<(), Refusal> {
+        let name = self.b.env.fields[field].name.clone();
+        let Some(shifted) = self.shifted(field, indices)? else {
+            return Err(format!("`{name}` is stored to, which has no bits"));
+        };
+        if shifted.by != 0 {
+            return Err(format!("stores to `{name}` are in two words at a time"));
+        }
+        if self.leaves(field, indices) {
+            return Err(format!("stores to `{name}` may be outside"));
+        }
+        let mut word = self.low_bits(value)?;
+        if let Some(mask) = mask {
+            let old = self.load_word(&shifted, 0)?;
+            let keep = self.not(mask);
+            let (new, old) = (self.and(word, mask), self.and(old, keep));
+            word = self.or(new, old);
+        }
+        let write = Access {
+            place: Place::Field(shifted.bits.word),
+            path: SmallVec::new(),
+            activation: access.activation,
+            guard: access.guard,
+        };
+        let mut args = self.word_at(&shifted, 0)?;
+        args.push(word);
+        self.b.push(Op::Store(write), &args);
+        self.known.retain(|(op, _), _| op.access().is_none());
+        Ok(())
+    }
+
+    /// Whether some elements along the bits are outside of a field.
+    fn leaves(&self, field: Field, indices: &[Lane]) -> bool {
+        let m = &self.b.env;
+        let domain = m.fields[field].domain(&m.trees);
+        indices.iter().zip(domain).any(|(index, (lo, extent))| {
+            let Lane::Index(by) = index else { return false };
+            let (from, to) = (i128::from(self.range.0 + by), i128::from(self.range.1 + by));
+            from < i128::from(lo) || to > i128::from(lo) + i128::from(extent)
+        })
+    }
+
+    /// The lowest bit of a number, for each element.
+    fn low_bits(&mut self, value: &Lane) -> Result<Value, Refusal> {
+        match value {
+            Lane::Const(_) | Lane::Bits(_) => {
+                let sum = self.as_sum(value)?;
+                self.low(&sum)
+            }
+            Lane::Uniform(v) => {
+                let v = *v;
+                let set = match self.b.func.ty(v).as_scalar() {
+                    Some(Scalar::Bool) => v,
+                    Some(ty) if ty.is_int() => {
+                        let (one, zero) = (self.b.int(ty, 1), self.b.int(ty, 0));
+                        let low = self.b.binary(BinOp::And, v, one);
+                        self.b.compare(CmpOp::Ne, low, zero)
+                    }
+                    _ => return Err("there are floats".into()),
+                };
+                let (ones, zeros) = (self.ones(), self.zeros());
+                Ok(self.b.select(set, ones, zeros))
+            }
+            Lane::Index(_) => Err("the coordinate along the bits is stored".into()),
+        }
+    }
+}
