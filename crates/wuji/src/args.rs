@@ -7,6 +7,7 @@ use crate::element::Element;
 use crate::field::Field;
 use crate::host::FieldHandle;
 use crate::layout::TreeInner;
+use crate::nd_array::NdArray;
 use crate::world::World;
 use smallvec::SmallVec;
 use std::fmt;
@@ -50,6 +51,8 @@ pub(crate) struct ArrayOperand<'a> {
 
 pub(crate) enum ArrayData<'a> {
     Borrowed(ArrayArg<'a>),
+    /// All elements of a field, which nothing else accesses as a field.
+    Held(FieldHandle),
     Copied {
         buffer: Vec<u64>,
         size: usize,
@@ -64,6 +67,7 @@ impl ArrayData<'_> {
     pub(crate) fn view(&mut self) -> Result<ArrayArg<'_>> {
         match self {
             ArrayData::Borrowed(arg) => Ok(arg.clone()),
+            ArrayData::Held(field) => field.array(),
             ArrayData::Copied {
                 buffer,
                 size,
@@ -90,6 +94,7 @@ impl fmt::Debug for ArrayData<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ArrayData::Borrowed(arg) => write!(f, "{arg:?}"),
+            ArrayData::Held(field) => write!(f, "{field:?}"),
             ArrayData::Copied { extents, .. } => write!(f, "copied array {extents:?}"),
         }
     }
@@ -179,6 +184,15 @@ impl<'a, T: Element, const D: usize> KernelArg<'a> for &'a mut ArrayMut<'_, T, D
     fn arg(self) -> Result<Arg<'a>> {
         let (data, strides) = self.data_mut();
         write(data, strides)
+    }
+}
+
+impl<'a, T: Element, const D: usize> KernelArg<'a> for &'a NdArray<T, D> {
+    fn arg(self) -> Result<Arg<'a>> {
+        Ok(Arg(ArgKind::Array(ArrayOperand {
+            ty: T::ir_type,
+            data: ArrayData::Held(self.handle().clone()),
+        })))
     }
 }
 

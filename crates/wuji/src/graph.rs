@@ -1,5 +1,6 @@
 //! Graphs: sequences of launches that are recorded once and replayed.
 
+use crate::host::FieldHandle;
 use crate::launch::Compiled;
 use crate::layout::{TreeBody, TreeInner};
 use crate::world::{World, here};
@@ -9,7 +10,7 @@ use std::panic::Location;
 use std::sync::Arc;
 use std::thread::ThreadId;
 use wuji_ir::{Error, Result};
-use wuji_runtime::array::KeptArrays;
+use wuji_runtime::array::{ArrayArg, KeptArrays};
 use wuji_runtime::{Bindings, Captured, Memory, Program};
 
 /// A launch that was recorded.
@@ -19,6 +20,17 @@ pub(crate) struct Step {
     pub(crate) trees: SmallVec<[Arc<TreeInner>; 4]>,
     /// Arrays on a GPU, kept alive by the owner of the graph.
     pub(crate) arrays: KeptArrays,
+    /// Or the fields that hold all of its arrays.
+    pub(crate) array_fields: SmallVec<[(u32, FieldHandle); 2]>,
+}
+
+impl Step {
+    fn arrays(&self) -> Result<SmallVec<[ArrayArg<'_>; 4]>> {
+        if self.array_fields.is_empty() {
+            return Ok(self.arrays.iter().cloned().collect());
+        }
+        self.array_fields.iter().map(|(_, f)| f.array()).collect()
+    }
 }
 
 /// What a thread records.
@@ -159,14 +171,14 @@ fn with_bindings<R>(
     step: &Step,
     work: impl FnOnce(&Program, &Bindings<'_>) -> Result<R>,
 ) -> Result<R> {
-    let bodies = bodies(step)?;
+    let (bodies, arrays) = (bodies(step)?, step.arrays()?);
     let memories: SmallVec<[&Memory; 4]> = bodies.iter().map(|b| &b.memory).collect();
     work(
         step.compiled.program(),
         &Bindings {
             params: &step.params,
             trees: &memories,
-            arrays: &step.arrays,
+            arrays: &arrays,
         },
     )
 }
@@ -192,15 +204,17 @@ impl Graph {
             .iter()
             .map(|b| b.iter().map(|body| &body.memory).collect())
             .collect();
+        let arrays = self.steps.iter().map(Step::arrays);
+        let arrays = arrays.collect::<Result<Vec<_>>>()?;
         let steps: Vec<(&Program, Bindings<'_>)> = self
             .steps
             .iter()
-            .zip(&memories)
-            .map(|(step, trees)| {
+            .zip(memories.iter().zip(&arrays))
+            .map(|(step, (trees, arrays))| {
                 let bindings = Bindings {
                     params: &step.params,
                     trees,
-                    arrays: &step.arrays,
+                    arrays,
                 };
                 (step.compiled.program(), bindings)
             })
@@ -227,7 +241,7 @@ impl Graph {
                 let step = &self.steps[k];
                 match step
                     .compiled
-                    .error_of(&bodies(step)?, &step.arrays, outcome)
+                    .error_of(&bodies(step)?, &step.arrays()?, outcome)
                 {
                     Some(error) => Err(error),
                     None => Ok(()),

@@ -4,7 +4,7 @@
 //! arguments are the same field or in the same tree, and the flags of its arrays. Addresses are launch
 //! arguments.
 
-use crate::args::{Arg, ArgKind, ArrayOperand, KernelArg, TypeOf};
+use crate::args::{Arg, ArgKind, ArrayData, ArrayOperand, KernelArg, TypeOf};
 use crate::autodiff::{self, Derived, InMode, Mode};
 use crate::element::Element;
 use crate::graph::Step;
@@ -60,6 +60,8 @@ pub struct Call<'a> {
     /// Each once, in the order of their first fields.
     trees: SmallVec<[Arc<TreeInner>; 4]>,
     arrays: SmallVec<[ArrayOperand<'a>; 2]>,
+    /// The fields that hold arrays of the world, by the number of the array.
+    array_fields: SmallVec<[(u32, FieldHandle); 2]>,
     /// The first error of an argument.
     error: Option<Error>,
     /// Tapes do not record it.
@@ -81,7 +83,7 @@ enum Kind {
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Key {
     kernel: TypeId,
-    /// The shape of each tree, then which field of which tree each argument is, then what is known
+    /// The shape of each tree, then which field of which tree, or which array, each argument is, then what is known
     /// of each array. The kernel's type says how many of what there are.
     words: SmallVec<[usize; 16]>,
 }
@@ -106,6 +108,8 @@ pub(crate) struct Launch<'l> {
     pub(crate) arrays: &'l [ArrayArg<'l>],
     /// The fields with the derivatives of by-value parameters, by number.
     pub(crate) scalars: &'l [(u32, FieldHandle)],
+    /// The fields that hold arrays of the world, by the number of the array.
+    pub(crate) array_fields: &'l [(u32, FieldHandle)],
 }
 
 /// What a launch that has run leaves.
@@ -131,6 +135,7 @@ impl<'a> Call<'a> {
             scalars: SmallVec::new(),
             trees: SmallVec::new(),
             arrays: SmallVec::new(),
+            array_fields: SmallVec::new(),
             error: None,
             no_grad: false,
         }
@@ -166,13 +171,25 @@ impl<'a> Call<'a> {
                 });
                 Kind::Field(number as u32, field)
             }
-            Ok(Arg(ArgKind::Array(operand))) => {
-                self.arrays.push(operand);
-                Kind::Array(self.arrays.len() as u32 - 1)
-            }
+            Ok(Arg(ArgKind::Array(operand))) => Kind::Array(self.add_array(operand)),
             Err(error) => return self.fail(error),
         };
         self.args.push(kind);
+    }
+
+    /// The number of an array; the same one has one number, as fields do.
+    fn add_array(&mut self, operand: ArrayOperand<'a>) -> u32 {
+        let number = self.arrays.len() as u32;
+        if let ArrayData::Held(field) = &operand.data {
+            let known = self.array_fields.iter().find(|(_, f)| f == field);
+            if let Some((known, _)) = known {
+                return *known;
+            }
+            self.enter(&field.tree.world);
+            self.array_fields.push((number, field.clone()));
+        }
+        self.arrays.push(operand);
+        number
     }
 
     fn fail(&mut self, error: Error) {
@@ -257,6 +274,7 @@ impl<'a> Call<'a> {
             trees: &trees,
             arrays: &views,
             scalars: &self.scalars,
+            array_fields: &self.array_fields,
         }
         .run(&world)?;
         drop(mode);
@@ -311,7 +329,9 @@ impl Launch<'_> {
     }
 
     fn add_to_graph(&self, world: &World) -> Result<Launched> {
-        let Some(arrays) = KeptArrays::of(self.arrays) else {
+        let held = self.array_fields.len() == self.arrays.len();
+        let arrays = if held { &[] } else { self.arrays };
+        let Some(arrays) = KeptArrays::of(arrays) else {
             let what = format!(
                 "kernel `{}` cannot be in a graph: one of its arguments is an array of the host",
                 self.compiled.name()
@@ -324,6 +344,11 @@ impl Launch<'_> {
             params: self.params.into(),
             trees: self.trees.into(),
             arrays,
+            array_fields: if held {
+                self.array_fields.into()
+            } else {
+                SmallVec::new()
+            },
         })?;
         Ok(Launched {
             result: SmallVec::new(),
@@ -339,7 +364,8 @@ impl Key {
         words.extend(bodies.iter().map(|b| Arc::as_ptr(&b.shape).addr()));
         for arg in args {
             match arg {
-                Kind::World | Kind::Value(_) | Kind::Array(_) => {}
+                Kind::World | Kind::Value(_) => {}
+                Kind::Array(n) => words.push(*n as usize),
                 Kind::Field(tree, field) => {
                     words.push(*tree as usize);
                     words.push(field.as_u32() as usize);

@@ -45,6 +45,7 @@ mod host;
 pub mod lang;
 pub mod launch;
 pub mod layout;
+mod nd_array;
 #[cfg(feature = "ndarray")]
 mod ndarrays;
 pub mod nested;
@@ -67,6 +68,7 @@ pub use field::{Field, Window};
 pub use graph::Graph;
 pub use lang::simt;
 pub use layout::{MemoryReport, Node, NodeReport, Tree, WorldReport};
+pub use nd_array::NdArray;
 pub use world::{World, WorldBuilder};
 pub use wuji_compile::{Decision, Math, Remark};
 pub use wuji_ir::{Error, Position, Result};
@@ -88,6 +90,7 @@ pub mod prelude {
     pub use crate::lang::*;
     pub use crate::quantized::{QuantizedType, qfixed, qfixed_scaled, qfloat, qint};
     pub use crate::{
-        Array, ArrayMut, Cells, Element, Field, Math, Param, SharedArray, Tier, World, func, kernel,
+        Array, ArrayMut, Cells, Element, Field, Math, NdArray, Param, SharedArray, Tier, World,
+        func, kernel,
     };
 }

@@ -402,12 +402,7 @@ impl<'a> Scan<'a> {
     /// Whether the adjoint of the old value changes, even if the operand is a constant.
     fn is_overwriting(&self, op: AccessOp, place: Place) -> bool {
         match op {
-            AccessOp::Store => match place {
-                Place::Field(f) => self.d.overwritten.contains(&f),
-                Place::Array(a) => self.d.overwritten_arrays.contains(&a),
-                Place::Temp(_) => true,
-                Place::Local(_) => false,
-            },
+            AccessOp::Store => self.d.is_overwritten(place),
             // The adjoint of the old value is not that of the new one.
             AccessOp::Atomic(
                 AtomicOp::Mul

@@ -28,6 +28,7 @@ use rustc_hash::FxHashMap;
 use wuji_ir::entities::{Array, Field};
 use wuji_ir::layout::Child;
 use wuji_ir::module::{Module, Span};
+use wuji_ir::ops::Place;
 use wuji_ir::{Error, Result};
 
 /// Where the derivatives of a kernel's data are: the adjoints of reverse mode, or the tangents of forward mode.
@@ -47,6 +48,28 @@ pub struct Derivatives {
     pub overwritten: Vec<Field>,
     /// The same for arrays.
     pub overwritten_arrays: Vec<Array>,
+}
+
+impl Derivatives {
+    /// Adds a field or array to those whose adjoint becomes zero where the kernel has stored an element.
+    pub fn add_overwritten(&mut self, place: Place) {
+        match place {
+            Place::Field(field) => self.overwritten.push(field),
+            Place::Array(array) => self.overwritten_arrays.push(array),
+            // They always are.
+            Place::Local(_) | Place::Temp(_) => {}
+        }
+    }
+
+    /// Whether the adjoint of an element becomes zero where the kernel has stored it.
+    fn is_overwritten(&self, place: Place) -> bool {
+        match place {
+            Place::Field(field) => self.overwritten.contains(&field),
+            Place::Array(array) => self.overwritten_arrays.contains(&array),
+            Place::Temp(_) => true,
+            Place::Local(_) => false,
+        }
+    }
 }
 
 /// A kernel of reverse mode, and what it relies on.
@@ -142,9 +165,9 @@ pub fn reverse(module: &Module, adjoints: &Derivatives) -> Result<Gradient> {
     let funcs = m.funcs.clone();
     let uses = uses::of(&m, &funcs[kernel], adjoints)?;
     let mut adjoints = adjoints.clone();
-    adjoints
-        .overwritten
-        .extend(uses::read_and_overwritten(&funcs[kernel]));
+    for place in uses::read_and_overwritten(&funcs[kernel]) {
+        adjoints.add_overwritten(place);
+    }
     let (gradient, remarks) = reverse::gradient(&mut m.env, &funcs, kernel, &adjoints)?;
     m.set_func(kernel, gradient);
     m.add_defined();

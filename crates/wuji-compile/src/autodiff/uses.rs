@@ -6,7 +6,7 @@ use crate::autodiff::activity::Activity;
 use crate::rewrite::Structure;
 use rustc_hash::FxHashSet;
 use std::cmp::Ordering;
-use wuji_ir::entities::{Field, Inst, Value};
+use wuji_ir::entities::{Inst, Value};
 use wuji_ir::module::{Function, Module, Span, ValueDef};
 use wuji_ir::ops::{AccessOp, BinOp, ControlOp, Op, OpClass, Place, Step};
 use wuji_ir::types::Imm;
@@ -118,23 +118,20 @@ fn check_temps(m: &Module, f: &Function, activity: &Activity) -> Result<()> {
     Ok(())
 }
 
-/// Fields that the kernel reads and stores to: elements have two values, each with its adjoint.
-pub(super) fn read_and_overwritten(f: &Function) -> Vec<Field> {
+/// Fields and arrays that the kernel reads and stores to: elements have two values, each with its adjoint.
+pub(super) fn read_and_overwritten(f: &Function) -> Vec<Place> {
     let all = accesses(f);
     let structure = Structure::of(f);
     let mut order = Order::new(f, &structure);
     let mut out = Vec::new();
     for store in all.iter().filter(|a| a.op == AccessOp::Store) {
-        let Place::Field(field) = store.place else {
-            continue;
-        };
         let mut read = |a: &Use| {
             a.place == store.place
                 && a.op == AccessOp::Load
                 && matches!(order.of(store, a), Relation::Before | Relation::Unknown)
         };
         if all.iter().any(&mut read) {
-            add_once(&mut out, field);
+            add_once(&mut out, store.place);
         }
     }
     out

@@ -9,13 +9,14 @@ use crate::element::Element;
 use crate::field::Field;
 use crate::host::FieldHandle;
 use crate::layout::Tree;
+use crate::nd_array::NdArray;
 use crate::world::{World, here};
 use std::fmt;
 use std::panic::Location;
 use wuji_ir::types::{Imm, Scalar};
 use wuji_ir::{Error, Position, Result};
 
-/// A field or parameter whose gradient [`World::grad_check`] checks.
+/// A field, array or parameter with a gradient.
 pub trait Differentiable: private::Input {}
 
 impl<T: private::Input> Differentiable for T {}
@@ -37,6 +38,16 @@ mod private {
 }
 
 impl<T: Element, const D: usize> private::Input for Field<T, D> {
+    fn subject(&self) -> private::Subject<'_> {
+        private::Subject(self.handle())
+    }
+
+    fn changed(&self) -> Result<()> {
+        Ok(())
+    }
+}
+
+impl<T: Element, const D: usize> private::Input for NdArray<T, D> {
     fn subject(&self) -> private::Subject<'_> {
         private::Subject(self.handle())
     }
@@ -317,14 +328,14 @@ impl World {
     /// # }
     /// ```
     #[track_caller]
-    pub fn grad_check<T: Element, const D: usize>(
+    pub fn grad_check(
         &self,
-        loss: &Field<T, D>,
+        loss: &impl Differentiable,
         inputs: &[&dyn Differentiable],
         mut launches: impl FnMut() -> Result<()>,
     ) -> Result<GradReport> {
         let at = here(Location::caller());
-        self.check_gradients(loss.handle(), inputs, &mut launches)
+        self.check_gradients(loss.subject().0, inputs, &mut launches)
             .map_err(|e| e.or_at(at))
     }
 

@@ -1,27 +1,25 @@
 //! Gradients of many steps in bounded memory: copies of the state at some steps, from which the others are computed again.
 
-use crate::autodiff::derive::{handle_of, written};
+use crate::autodiff::derive::written;
 use crate::autodiff::recorder::Recorder;
 use crate::autodiff::saves::{Snapshot, Storage, Unit, WholeTree};
 use crate::autodiff::tape::{Seed, seed_of};
 use crate::autodiff::trees::First;
-use crate::autodiff::{InMode, Mode, can_record};
-use crate::element::Element;
-use crate::field::Field;
+use crate::autodiff::{Differentiable, InMode, Mode, can_record};
 use crate::host::FieldHandle;
 use crate::launch::Launch;
 use crate::world::{World, here};
 use rustc_hash::FxHashSet;
+use smallvec::SmallVec;
 use std::fmt;
 use std::panic::Location;
-use std::sync::Arc;
 use wuji_ir::entities;
 use wuji_ir::{Error, Result};
 
 /// The fields that launches write to: the state of a simulation.
 #[derive(Default)]
 pub(crate) struct Watcher {
-    kernels: FxHashSet<Vec<usize>>,
+    kernels: FxHashSet<SmallVec<[usize; 6]>>,
     units: Vec<Watched>,
     storage: Storage,
 }
@@ -36,14 +34,12 @@ struct Watched {
 impl Watcher {
     /// Notes what a launch that is about to run writes to, with a copy of what it was until now.
     pub(crate) fn prepare(&mut self, launch: &Launch<'_>) -> Result<()> {
-        let trees = launch.trees.iter().map(|t| Arc::as_ptr(t).addr());
-        let code = Arc::as_ptr(launch.compiled).addr();
-        let key: Vec<usize> = std::iter::once(code).chain(trees).collect();
+        let key = launch.address();
         if self.kernels.contains(&key) {
             return Ok(());
         }
-        for field in written(launch.compiled.source()?) {
-            if let Some(handle) = handle_of(launch.compiled, launch.trees, field) {
+        for place in written(launch.compiled.source()?) {
+            if let Some(handle) = launch.field_of(place) {
                 self.add(&handle)?;
             }
         }
@@ -380,15 +376,15 @@ impl World {
     /// # }
     /// ```
     #[track_caller]
-    pub fn tape_steps<T: Element, const D: usize>(
+    pub fn tape_steps(
         &self,
-        loss: &Field<T, D>,
+        loss: &impl Differentiable,
         steps: usize,
         plan: impl Into<StepPlan>,
         mut step: impl FnMut(usize) -> Result<()>,
     ) -> Result<StepReport> {
         let at = here(Location::caller());
-        self.steps(loss.handle(), steps, plan.into(), &mut step)
+        self.steps(loss.subject().0, steps, plan.into(), &mut step)
             .map_err(|e| e.or_at(at))
     }
 

@@ -8,11 +8,12 @@ use crate::world::{World, lock};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::sync::{Arc, Mutex, OnceLock};
-use wuji_compile::autodiff::{self, CellUse, Derivatives, FieldUse};
+use wuji_compile::autodiff::{self, ArrayUse, CellUse, Derivatives, FieldUse};
 use wuji_ir::entities::{Array, Field};
 use wuji_ir::module::{ArrayData, Module};
-use wuji_ir::ops::Place;
+use wuji_ir::ops::{Access, Op, Place};
 use wuji_ir::{Error, Result};
+use wuji_runtime::array::{ArrayArg, unaliased};
 
 pub(crate) type Trees = SmallVec<[Arc<TreeInner>; 4]>;
 
@@ -20,7 +21,7 @@ pub(crate) type Trees = SmallVec<[Arc<TreeInner>; 4]>;
 #[derive(Debug, Default)]
 pub(crate) struct Derived {
     kernels: Mutex<FxHashMap<DerivedKey, Arc<Compiled>>>,
-    uses: Mutex<FxHashMap<DerivedKey, Arc<[FieldUse]>>>,
+    uses: Mutex<FxHashMap<DerivedKey, Arc<Uses>>>,
     cells: OnceLock<Arc<[CellUse]>>,
 }
 
@@ -33,6 +34,13 @@ impl Compiled {
             .get_or_init(|| autodiff::cell_uses(source).into())
             .clone())
     }
+}
+
+/// How a kernel uses its fields and arrays, as far as its gradient kernel is concerned.
+#[derive(Debug)]
+pub(crate) struct Uses {
+    pub(crate) fields: Vec<FieldUse>,
+    pub(crate) arrays: Vec<ArrayUse>,
 }
 
 /// Where the derivatives are, and which fields are overwritten. The kernel itself has a key of its own.
@@ -62,11 +70,17 @@ pub(crate) struct DerivedTrees {
     directions: Vec<Direction>,
     /// The fields with the derivatives of by-value parameters, by number.
     pub(crate) scalars: Scalars,
-    /// Of arrays, in the first direction.
-    arrays: Vec<ArrayDerivative>,
+    /// The fields that hold arrays of the world, by the number of the array: those of the kernel, then those of derivatives.
+    pub(crate) array_fields: ArrayFields,
+    /// Of arrays, with the number of their direction. They follow the arrays of the kernel.
+    arrays: Vec<(usize, ArrayDerivative)>,
+    /// Arrays of the kernel that overlap one of a derivative.
+    aliased: Vec<u32>,
 }
 
 type Scalars = SmallVec<[(u32, FieldHandle); 2]>;
+pub(crate) type ArrayArgs<'l> = SmallVec<[ArrayArg<'l>; 4]>;
+pub(crate) type ArrayFields = SmallVec<[(u32, FieldHandle); 2]>;
 
 /// Where the derivatives in one direction are, by numbers in the derived module.
 #[derive(Debug, Default)]
@@ -80,7 +94,8 @@ impl DerivedTrees {
     /// The adjoints of what a kernel accesses.
     pub(crate) fn adjoints(launch: &Launch<'_>) -> Result<DerivedTrees> {
         let mut derived = DerivedTrees::new(launch);
-        derived.add(launch.compiled, Derivative::Adjoint)?;
+        derived.add(launch, Derivative::Adjoint)?;
+        derived.find_aliases(launch)?;
         Ok(derived)
     }
 
@@ -88,15 +103,16 @@ impl DerivedTrees {
     pub(crate) fn tangents(launch: &Launch<'_>) -> Result<DerivedTrees> {
         let mut derived = DerivedTrees::new(launch);
         let mut direction = 0;
-        while derived.add(launch.compiled, Derivative::Tangent(direction))? {
+        while derived.add(launch, Derivative::Tangent(direction))? {
             direction += 1;
         }
+        derived.find_aliases(launch)?;
         Ok(derived)
     }
 
     /// With derivatives of arrays, which follow the arrays of the kernel.
     pub(crate) fn with_arrays(mut self, arrays: &[ArrayDerivative]) -> DerivedTrees {
-        self.arrays = arrays.to_vec();
+        self.arrays = arrays.iter().map(|a| (0, *a)).collect();
         if self.directions.is_empty() && !arrays.is_empty() {
             self.directions.push(Direction::default());
         }
@@ -109,36 +125,89 @@ impl DerivedTrees {
             primal: launch.trees.len(),
             directions: Vec::new(),
             scalars: launch.scalars.into(),
+            array_fields: launch.array_fields.into(),
             arrays: Vec::new(),
+            aliased: Vec::new(),
         }
     }
 
     /// Adds a direction; gives whether a field has a derivative in it.
-    fn add(&mut self, compiled: &Compiled, which: Derivative) -> Result<bool> {
+    fn add(&mut self, launch: &Launch<'_>, which: Derivative) -> Result<bool> {
+        let compiled = launch.compiled;
         let source = compiled.source()?;
         let mut direction = Direction::default();
-        for field in accessed(source) {
-            let handle = handle_of(compiled, &self.trees, field);
+        let mut any = false;
+        for place in accessed(source) {
+            let handle = launch.field_of(place);
             let Some(derivative) = handle.and_then(|h| h.derivative(which)) else {
                 continue;
             };
             derivative.tree.body()?;
-            let number = self.number(compiled, source, &derivative)?;
-            direction.fields.push((field, number));
+            any = true;
+            match place {
+                Place::Field(field) => {
+                    let number = self.number(compiled, source, &derivative)?;
+                    direction.fields.push((field, number));
+                }
+                Place::Array(array) => self.add_array(source, array, derivative),
+                Place::Local(_) | Place::Temp(_) => {}
+            }
         }
         for (param, field) in self.scalars.clone() {
             let Some(derivative) = field.derivative(which) else {
                 continue;
             };
             derivative.tree.body()?;
+            any = true;
             let number = self.number(compiled, source, &derivative)?;
             direction.params.push((param, number));
         }
-        let any = !direction.fields.is_empty() || !direction.params.is_empty();
         if any {
             self.directions.push(direction);
         }
         Ok(any)
+    }
+
+    /// Adds the derivative of an array in the direction that comes next.
+    fn add_array(&mut self, source: &Module, array: Array, derivative: FieldHandle) {
+        let number = source.arrays.len() + self.arrays.len();
+        self.array_fields.push((number as u32, derivative));
+        let added = ArrayDerivative {
+            array: array.as_u32(),
+            contiguous: true,
+            unaliased: true,
+        };
+        self.arrays.push((self.directions.len(), added));
+    }
+
+    /// Finds out which arrays overlap, now that all are known.
+    fn find_aliases(&mut self, launch: &Launch<'_>) -> Result<()> {
+        if self.arrays.is_empty() {
+            return Ok(());
+        }
+        let views = self.array_args(launch.arrays)?;
+        let alone: Vec<bool> = unaliased(&views).collect();
+        drop(views);
+        let (kernel, derivatives) = alone.split_at(launch.arrays.len());
+        for ((_, added), alone) in self.arrays.iter_mut().zip(derivatives) {
+            added.unaliased = *alone;
+        }
+        let aliased = (0u32..).zip(kernel).filter(|(_, alone)| !**alone);
+        self.aliased = aliased.map(|(n, _)| n).collect();
+        Ok(())
+    }
+
+    /// The arrays of a launch of the derived kernel: these of the kernel, and then those of derivatives.
+    pub(crate) fn array_args<'l>(&'l self, kernel: &[ArrayArg<'l>]) -> Result<ArrayArgs<'l>> {
+        let mut args: ArrayArgs<'l> = kernel.iter().cloned().collect();
+        for (_, field) in self
+            .array_fields
+            .iter()
+            .filter(|(n, _)| *n as usize >= kernel.len())
+        {
+            args.push(field.array()?);
+        }
+        Ok(args)
     }
 
     /// The number of a field in the derived module.
@@ -171,12 +240,18 @@ impl DerivedTrees {
         self.directions.is_empty()
     }
 
-    /// Whether a field of the kernel has one.
-    pub(crate) fn has(&self, field: Field) -> bool {
-        (self.directions.iter().flat_map(|d| &d.fields)).any(|(of, _)| *of == field)
+    /// Whether a field or array of the kernel has one.
+    pub(crate) fn has(&self, place: Place) -> bool {
+        match place {
+            Place::Field(field) => {
+                (self.directions.iter().flat_map(|d| &d.fields)).any(|(of, _)| *of == field)
+            }
+            Place::Array(array) => (self.arrays.iter()).any(|(_, a)| a.array == array.as_u32()),
+            Place::Local(_) | Place::Temp(_) => false,
+        }
     }
 
-    fn key(&self, kind: usize, overwritten: &[Field]) -> Result<DerivedKey> {
+    fn key(&self, kind: usize, overwritten: &[Place]) -> Result<DerivedKey> {
         let mut words = vec![kind];
         for tree in &self.trees[self.primal..] {
             // A world keeps its shapes, so an address means one structure for as long as it lives.
@@ -195,11 +270,20 @@ impl DerivedTrees {
             }
         }
         words.push(usize::MAX);
-        words.extend(overwritten.iter().map(|f| f.as_u32() as usize));
-        for array in &self.arrays {
-            let flags = usize::from(array.contiguous) | usize::from(array.unaliased) << 1;
-            words.extend([usize::MAX, array.array as usize, flags]);
+        for place in overwritten {
+            match place {
+                Place::Field(f) => words.extend([0, f.as_u32() as usize]),
+                Place::Array(a) => words.extend([1, a.as_u32() as usize]),
+                // They end with the launch.
+                Place::Local(_) | Place::Temp(_) => {}
+            }
         }
+        for (direction, array) in &self.arrays {
+            let flags = usize::from(array.contiguous) | usize::from(array.unaliased) << 1;
+            words.extend([usize::MAX, *direction, array.array as usize, flags]);
+        }
+        words.push(usize::MAX);
+        words.extend(self.aliased.iter().map(|n| *n as usize));
         Ok(DerivedKey { words })
     }
 
@@ -211,7 +295,12 @@ impl DerivedTrees {
             let body = tree.body()?;
             first.push(body.shape.enter(&mut module, &body.names));
         }
-        for derivative in &self.arrays {
+        for array in &self.aliased {
+            if let Some(data) = module.arrays.get_mut(Array::from_u32(*array)) {
+                data.unaliased = false;
+            }
+        }
+        for (_, derivative) in &self.arrays {
             let array = Array::from_u32(derivative.array);
             let Some(primal) = module.arrays.get(array) else {
                 let what = format!("kernel `{}` has no array {array}", module.name);
@@ -238,17 +327,18 @@ impl DerivedTrees {
             ..Derivatives::default()
         });
         let mut derivatives: Vec<Derivatives> = derivatives.collect();
-        if let Some(first) = derivatives.first_mut() {
-            let start = arrays - self.arrays.len();
-            let pairs = self.arrays.iter().zip(start..);
-            let pairs = pairs.map(|(a, n)| (Array::from_u32(a.array), Array::from_u32(n as u32)));
-            first.arrays = pairs.collect();
+        let start = arrays - self.arrays.len();
+        for ((direction, array), n) in self.arrays.iter().zip(start..) {
+            if let Some(derivatives) = derivatives.get_mut(*direction) {
+                let (of, derivative) = (Array::from_u32(array.array), Array::from_u32(n as u32));
+                derivatives.arrays.insert(of, derivative);
+            }
         }
         derivatives
     }
 
-    /// How a kernel uses its fields, as far as its gradient kernel is concerned.
-    pub(crate) fn uses(&self, compiled: &Compiled) -> Result<Arc<[FieldUse]>> {
+    /// How a kernel uses its fields and arrays, as far as its gradient kernel is concerned.
+    pub(crate) fn uses(&self, compiled: &Compiled) -> Result<Arc<Uses>> {
         let key = self.key(0, &[])?;
         if let Some(uses) = lock(&compiled.derived().uses).get(&key) {
             return Ok(uses.clone());
@@ -258,7 +348,11 @@ impl DerivedTrees {
             .derivatives(module.arrays.len())
             .pop()
             .unwrap_or_default();
-        let uses: Arc<[FieldUse]> = autodiff::reverse(&module, &adjoints)?.uses.into();
+        let gradient = autodiff::reverse(&module, &adjoints)?;
+        let uses = Arc::new(Uses {
+            fields: gradient.uses,
+            arrays: gradient.array_uses,
+        });
         lock(&compiled.derived().uses).insert(key, uses.clone());
         Ok(uses)
     }
@@ -268,14 +362,16 @@ impl DerivedTrees {
         &self,
         world: &World,
         compiled: &Compiled,
-        overwritten: &[Field],
+        overwritten: &[Place],
     ) -> Result<Arc<Compiled>> {
         self.kernel(world, compiled, self.key(0, overwritten)?, |module| {
             let mut adjoints = self
                 .derivatives(module.arrays.len())
                 .pop()
                 .unwrap_or_default();
-            adjoints.overwritten = overwritten.to_vec();
+            for place in overwritten {
+                adjoints.add_overwritten(*place);
+            }
             let gradient = autodiff::reverse(module, &adjoints)?;
             world.add_remarks(&gradient.remarks);
             Ok(gradient.module)
@@ -307,45 +403,53 @@ impl DerivedTrees {
     }
 }
 
-/// The fields whose elements a kernel accesses.
-pub(crate) fn accessed(source: &Module) -> Vec<Field> {
-    let insts = source.funcs.values().flat_map(|f| f.insts.values());
-    let mut fields: Vec<Field> = insts
-        .filter_map(|inst| match inst.op.access()?.place {
-            Place::Field(field) => Some(field),
-            Place::Array(_) | Place::Local(_) | Place::Temp(_) => None,
-        })
-        .collect();
-    fields.sort_unstable();
-    fields.dedup();
-    fields
+/// The fields and arrays whose elements a kernel accesses, fields first.
+pub(crate) fn accessed(source: &Module) -> Vec<Place> {
+    places(source, |op| op.access())
 }
 
-/// The fields that a kernel writes to.
-pub(crate) fn written(source: &Module) -> Vec<Field> {
-    let insts = source.funcs.values().flat_map(|f| f.insts.values());
-    let mut fields: Vec<Field> = insts
-        .filter_map(|inst| match inst.op.written_access()?.place {
-            Place::Field(field) => Some(field),
-            Place::Array(_) | Place::Local(_) | Place::Temp(_) => None,
-        })
-        .collect();
-    fields.sort_unstable();
-    fields.dedup();
-    fields
+/// The fields and arrays that a kernel writes to, fields first.
+pub(crate) fn written(source: &Module) -> Vec<Place> {
+    places(source, |op| op.written_access())
 }
 
-/// The field of the launch that has a number in the module of the kernel.
-pub(crate) fn handle_of(
-    compiled: &Compiled,
-    trees: &[Arc<TreeInner>],
-    field: Field,
-) -> Option<FieldHandle> {
-    let number = field.as_u32();
-    let first = compiled.first_fields();
-    let tree = first.iter().rposition(|first| *first <= number)?;
-    Some(FieldHandle {
-        tree: trees.get(tree)?.clone(),
-        field: Field::from_u32(number - first[tree]),
-    })
+fn places(source: &Module, access: impl Fn(&Op) -> Option<&Access>) -> Vec<Place> {
+    let insts = source.funcs.values().flat_map(|f| f.insts.values());
+    let (mut fields, mut arrays) = (Vec::new(), Vec::new());
+    for place in insts.filter_map(|inst| access(&inst.op).map(|a| a.place)) {
+        match place {
+            Place::Field(field) => fields.push(field),
+            Place::Array(array) => arrays.push(array),
+            Place::Local(_) | Place::Temp(_) => {}
+        }
+    }
+    fields.sort_unstable();
+    fields.dedup();
+    arrays.sort_unstable();
+    arrays.dedup();
+    let fields = fields.into_iter().map(Place::Field);
+    fields.chain(arrays.into_iter().map(Place::Array)).collect()
+}
+
+impl Launch<'_> {
+    /// The field of the launch that a place in the module of the kernel is. `None` for an array of the host.
+    pub(crate) fn field_of(&self, place: Place) -> Option<FieldHandle> {
+        match place {
+            Place::Field(field) => {
+                let number = field.as_u32();
+                let first = self.compiled.first_fields();
+                let tree = first.iter().rposition(|first| *first <= number)?;
+                Some(FieldHandle {
+                    tree: self.trees.get(tree)?.clone(),
+                    field: Field::from_u32(number - first[tree]),
+                })
+            }
+            Place::Array(array) => {
+                let mut held = self.array_fields.iter();
+                let (_, field) = held.find(|(n, _)| *n == array.as_u32())?;
+                Some(field.clone())
+            }
+            Place::Local(_) | Place::Temp(_) => None,
+        }
+    }
 }

@@ -152,9 +152,12 @@ fn run_in(modes: &mut [Mode], world: &World, launch: &Launch<'_>) -> Result<Laun
                 });
             }
             let gradient = derived.gradient(world, launch.compiled, &[])?;
+            let arrays = derived.array_args(launch.arrays)?;
             let instead = Launch {
                 compiled: &gradient,
                 trees: &derived.trees,
+                arrays: &arrays,
+                array_fields: &derived.array_fields,
                 ..*launch
             };
             let launched = run_in(outer, world, &instead)?;
@@ -169,9 +172,12 @@ fn run_in(modes: &mut [Mode], world: &World, launch: &Launch<'_>) -> Result<Laun
                 return run_in(outer, world, launch);
             }
             let tangent = derived.tangent(world, launch.compiled)?;
+            let arrays = derived.array_args(launch.arrays)?;
             let launch = Launch {
                 compiled: &tangent,
                 trees: &derived.trees,
+                arrays: &arrays,
+                array_fields: &derived.array_fields,
                 ..*launch
             };
             run_in(outer, world, &launch)

@@ -1,7 +1,7 @@
 //! What a tape records: launches, and copies of what their gradients need.
 
 use crate::autodiff::cells::CellState;
-use crate::autodiff::derive::{DerivedTrees, accessed, handle_of, written};
+use crate::autodiff::derive::{DerivedTrees, accessed, written};
 use crate::autodiff::modes::can_record;
 use crate::autodiff::region::{Index, Region, Slice};
 use crate::autodiff::saves::{Snapshot, Unit, WholeTree};
@@ -9,7 +9,6 @@ use crate::autodiff::trees::{Deactivated, First};
 use crate::autodiff::{Derivative, Extent};
 use crate::host::FieldHandle;
 use crate::launch::{Compiled, Launch};
-use crate::layout::TreeInner;
 use crate::world::World;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
@@ -17,6 +16,7 @@ use std::sync::{Arc, Mutex};
 use wuji_compile::autodiff::{CellVersion, UseKind};
 use wuji_ir::entities;
 use wuji_ir::module::{Module, Span};
+use wuji_ir::ops::{Op, Place};
 use wuji_ir::types::Scalar;
 use wuji_ir::{Error, Position, Result};
 
@@ -72,7 +72,7 @@ pub(super) struct RecordedUse {
     /// In the tables of the tape.
     pub(super) field: u32,
     /// In the module, if a store to it may end the life of a value that has an adjoint.
-    stored: Option<entities::Field>,
+    stored: Option<Place>,
     pub(super) kind: UseKind,
     index: SmallVec<[Index; 4]>,
     pub(super) span: Span,
@@ -81,7 +81,7 @@ pub(super) struct RecordedUse {
 /// A kernel whose gradient ends the adjoints of some fields that it stores to.
 pub(super) struct Variant {
     pub(super) kernel: u32,
-    pub(super) overwritten: SmallVec<[entities::Field; 2]>,
+    pub(super) overwritten: SmallVec<[Place; 2]>,
     pub(super) gradient: Mutex<Option<Arc<Compiled>>>,
 }
 
@@ -231,8 +231,8 @@ impl Recorder {
 
     /// Copies what gradients need of the fields that a launch overwrites, which is not recorded.
     pub(crate) fn note_writes(&mut self, launch: &Launch<'_>) -> Result<()> {
-        for field in written(launch.compiled.source()?) {
-            if let Some(handle) = handle_of(launch.compiled, launch.trees, field) {
+        for place in written(launch.compiled.source()?) {
+            if let Some(handle) = launch.field_of(place) {
                 self.host_write(&handle, Extent::Some, false)?;
             }
         }
@@ -295,43 +295,46 @@ impl Recorder {
     }
 
     fn find(&self, launch: &Launch<'_>) -> Option<u32> {
-        self.known.get(&address(launch)).copied()
+        self.known.get(&launch.address()).copied()
     }
 
     fn enter(&mut self, launch: &Launch<'_>) -> Result<u32> {
-        let (compiled, trees) = (launch.compiled, launch.trees);
+        let compiled = launch.compiled;
         let derived = DerivedTrees::adjoints(launch)?;
         let source = compiled.source()?;
-        if !derived.is_empty() && !launch.arrays.is_empty() {
+        if !derived.is_empty() && launch.array_fields.len() < launch.arrays.len() {
             let what = format!(
                 "kernel `{}` cannot be on a tape: one of its arguments is an array of the host",
                 compiled.name()
             );
             return Err(Error::new("W0735", what)
                 .note("its gradient kernel runs later, when the array may be gone")
-                .help("copy the array into a field, or launch the kernel in `no_grad`"));
+                .help(
+                    "copy the array into a field or a `NdArray`, or launch the kernel in `no_grad`",
+                ));
         }
         self.check_levels(launch)?;
-        let slots = slots(source);
-        let stores = stores(source);
         let mut uses = Vec::new();
         if derived.is_empty() {
             // It has no gradient, but may overwrite what others need.
-            for field in written(source) {
-                uses.extend(self.recorded(compiled, trees, field, UseKind::Writes));
+            for place in written(source) {
+                uses.extend(self.recorded(launch, place, UseKind::Writes));
             }
         } else {
-            for field_use in derived.uses(compiled)?.iter() {
-                let field = field_use.field;
-                let Some(mut recorded) = self.recorded(compiled, trees, field, field_use.kind)
-                else {
+            let found = derived.uses(compiled)?;
+            let (slots, stores) = (slots(source), stores(source));
+            let fields = found.fields.iter();
+            let fields = fields.map(|u| (Place::Field(u.field), u.kind, &u.index, u.span));
+            let arrays = found.arrays.iter();
+            let arrays = arrays.map(|u| (Place::Array(u.array), u.kind, &u.index, u.span));
+            for (place, kind, index, span) in fields.chain(arrays) {
+                let Some(mut recorded) = self.recorded(launch, place, kind) else {
                     continue;
                 };
-                let index = field_use.index.iter();
-                recorded.index = index.map(|r| Index::of(*r, &slots)).collect();
-                recorded.span = field_use.span;
-                let ends = derived.has(field) && stores.contains(&field);
-                recorded.stored = ends.then_some(field);
+                recorded.index = index.iter().map(|r| Index::of(*r, &slots)).collect();
+                recorded.span = span;
+                let ends = derived.has(place) && stores.contains(&place);
+                recorded.stored = ends.then_some(place);
                 uses.push(recorded);
             }
         }
@@ -340,12 +343,12 @@ impl Recorder {
             let field = self.number_of(field)?;
             uses.push(RecordedUse::anywhere(field, UseKind::Reads));
         }
-        let cells = self.cells(compiled, trees)?;
+        let cells = self.cells(compiled, launch.trees)?;
         if !derived.is_empty() {
             self.check_cells(compiled, &derived, &uses, &cells)?;
         }
         let number = self.kernels.len() as u32;
-        self.known.insert(address(launch), number);
+        self.known.insert(launch.address(), number);
         self.kernels.push(RecordedKernel {
             compiled: compiled.clone(),
             derived,
@@ -358,9 +361,9 @@ impl Recorder {
 
     /// An error if a field is accessed on the tape and is also the gradient of one that is: its values would be mixed up.
     fn check_levels(&mut self, launch: &Launch<'_>) -> Result<()> {
-        let (compiled, trees) = (launch.compiled, launch.trees);
-        let fields = accessed(compiled.source()?).into_iter();
-        let fields = fields.filter_map(|f| handle_of(compiled, trees, f));
+        let compiled = launch.compiled;
+        let places = accessed(compiled.source()?).into_iter();
+        let fields = places.filter_map(|place| launch.field_of(place));
         let scalars = launch.scalars.iter().map(|(_, field)| field.clone());
         let fields: Vec<FieldHandle> = fields.chain(scalars).collect();
         for field in &fields {
@@ -389,12 +392,11 @@ impl Recorder {
     /// A use of a field at unknown indices.
     fn recorded(
         &mut self,
-        compiled: &Compiled,
-        trees: &[Arc<TreeInner>],
-        field: entities::Field,
+        launch: &Launch<'_>,
+        place: Place,
         kind: UseKind,
     ) -> Option<RecordedUse> {
-        let handle = handle_of(compiled, trees, field)?;
+        let handle = launch.field_of(place)?;
         let number = self.number_of(&handle).ok()?;
         Some(RecordedUse::anywhere(number, kind))
     }
@@ -437,17 +439,17 @@ impl Recorder {
     }
 
     /// The fields of which a launch overwrites values that have an adjoint.
-    fn overwritten(&mut self, kernel: u32, params: &[u64]) -> SmallVec<[entities::Field; 2]> {
+    fn overwritten(&mut self, kernel: u32, params: &[u64]) -> SmallVec<[Place; 2]> {
         let mut overwritten = SmallVec::new();
         let uses = &self.kernels[kernel as usize].uses;
         for field_use in uses.iter().filter(|u| u.kind == UseKind::Writes) {
-            let Some(field) = field_use.stored else {
+            let Some(place) = field_use.stored else {
                 continue;
             };
             let touched = &self.fields[field_use.field as usize].touched;
             let used = self.continues || touched.overlaps(&field_use.slice(params));
-            if used && !overwritten.contains(&field) {
-                overwritten.push(field);
+            if used && !overwritten.contains(&place) {
+                overwritten.push(place);
             }
         }
         for field_use in uses {
@@ -569,7 +571,7 @@ impl Recorder {
         own.map(|key| entities::Field::from_u32(key.1)).collect()
     }
 
-    fn variant(&mut self, kernel: u32, overwritten: SmallVec<[entities::Field; 2]>) -> u32 {
+    fn variant(&mut self, kernel: u32, overwritten: SmallVec<[Place; 2]>) -> u32 {
         let same = |v: &Variant| v.kernel == kernel && v.overwritten == overwritten;
         // There are one or two for a kernel, the latest last.
         if let Some(known) = self.variants.iter().rposition(same) {
@@ -638,15 +640,17 @@ impl RecordedUse {
     }
 }
 
-/// What identifies a launch up to its parameters.
-fn address(launch: &Launch<'_>) -> SmallVec<[usize; 6]> {
-    let trees = launch.trees.iter().map(|t| Arc::as_ptr(t).addr());
-    let scalars = launch.scalars.iter();
-    let scalars = scalars.map(|(_, field)| Arc::as_ptr(&field.tree).addr());
-    std::iter::once(Arc::as_ptr(launch.compiled).addr())
-        .chain(trees)
-        .chain(scalars)
-        .collect()
+impl Launch<'_> {
+    /// What identifies it up to its parameters.
+    pub(super) fn address(&self) -> SmallVec<[usize; 6]> {
+        let trees = self.trees.iter().map(|t| Arc::as_ptr(t).addr());
+        let held = self.scalars.iter().chain(self.array_fields);
+        let held = held.map(|(_, field)| Arc::as_ptr(&field.tree).addr());
+        std::iter::once(Arc::as_ptr(self.compiled).addr())
+            .chain(trees)
+            .chain(held)
+            .collect()
+    }
 }
 
 /// The first slot and the type of each parameter that is one integer.
@@ -664,15 +668,12 @@ fn slots(source: &Module) -> Vec<Option<(usize, Scalar)>> {
     params.collect()
 }
 
-/// The fields that a kernel stores to, other than by atomics.
-fn stores(source: &Module) -> Vec<entities::Field> {
-    use wuji_ir::ops::{Op, Place};
+/// The fields and arrays that a kernel stores to, other than by atomics.
+fn stores(source: &Module) -> Vec<Place> {
     let insts = source.funcs.values().flat_map(|f| f.insts.values());
     let stored = insts.filter_map(|inst| {
-        if let Op::Store(access) = &inst.op
-            && let Place::Field(field) = access.place
-        {
-            return Some(field);
+        if let Op::Store(access) = &inst.op {
+            return Some(access.place);
         }
         None
     });

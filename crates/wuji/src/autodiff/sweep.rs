@@ -57,13 +57,15 @@ impl Recorder {
             let kernel = &self.kernels[variant.kernel as usize];
             restored.bring(kernel, number)?;
             let gradient = self.gradient(world, variant)?;
+            let arrays = kernel.derived.array_args(&[])?;
             let start = entry.params as usize;
             let launched = Launch {
                 compiled: &gradient,
                 params: &self.params[start..start + kernel.slots],
                 trees: &kernel.derived.trees,
-                arrays: &[],
+                arrays: &arrays,
                 scalars: &kernel.derived.scalars,
+                array_fields: &kernel.derived.array_fields,
             }
             .run(world)?;
             if let Some(error) = launched.error {

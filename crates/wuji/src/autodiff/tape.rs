@@ -1,11 +1,10 @@
 //! Tapes: launches in order, and their gradients in reverse order.
 
+use crate::autodiff::Differentiable;
 use crate::autodiff::modes::can_record;
 use crate::autodiff::recorder::{Recorder, SavedField};
 use crate::autodiff::{Derivative, InMode, Mode};
 use crate::dynamic;
-use crate::element::Element;
-use crate::field::Field;
 use crate::host::FieldHandle;
 use crate::layout::Tree;
 use crate::world::{World, here};
@@ -103,13 +102,13 @@ impl World {
     /// # }
     /// ```
     #[track_caller]
-    pub fn tape<T: Element, const D: usize, R>(
+    pub fn tape<R>(
         &self,
-        loss: &Field<T, D>,
+        loss: &impl Differentiable,
         launches: impl FnOnce() -> Result<R>,
     ) -> Result<R> {
         let at = here(Location::caller());
-        let seed = seed_of(loss.handle()).map_err(|e| e.or_at(at.clone()))?;
+        let seed = seed_of(loss.subject().0).map_err(|e| e.or_at(at.clone()))?;
         self.clear_gradients().map_err(|e| e.or_at(at.clone()))?;
         let (recorder, result) = self.recorded(launches).map_err(|e| e.or_at(at.clone()))?;
         let done = seed.fill().and_then(|()| recorder.backward(self));

@@ -75,6 +75,7 @@ impl Kernel {
             trees: &self.trees,
             arrays: &[],
             scalars: &[],
+            array_fields: &[],
         }
     }
 

@@ -80,6 +80,7 @@ impl Kernel {
             trees: &self.trees,
             arrays,
             scalars: &[],
+            array_fields: &[],
         }
         .run(&self.world)
     }

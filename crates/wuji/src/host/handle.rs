@@ -3,10 +3,12 @@
 use crate::host::HostAccess;
 use crate::layout::{Tree, TreeInner};
 use crate::world::World;
+use smallvec::SmallVec;
 use std::fmt;
 use std::sync::Arc;
 use wuji_ir::Result;
 use wuji_ir::entities::Field;
+use wuji_runtime::array::ArrayArg;
 
 /// A field, or a view of cells, of a tree. Handles keep their tree alive.
 #[derive(Clone)]
@@ -64,6 +66,14 @@ impl FieldHandle {
     /// Whether no node above it is sparse: all elements always exist, and the host finds them by itself.
     pub(crate) fn is_dense(&self) -> Result<bool> {
         Ok(self.tree.body()?.addresses.get(self.index()).is_some())
+    }
+
+    /// All elements of a dense field that is alone in its tree, as an array argument.
+    pub(crate) fn array(&self) -> Result<ArrayArg<'_>> {
+        let body = self.tree.body()?;
+        let extents = body.domains[self.index()].iter().map(|d| d.1 as usize);
+        let extents: SmallVec<[usize; 4]> = extents.collect();
+        ArrayArg::in_memory(&body.memory, self.size()?, &extents, true)
     }
 
     pub(crate) fn tree(&self) -> Tree {

@@ -20,6 +20,7 @@ use crate::cells::Cells;
 use crate::element::Element;
 use crate::field::Field;
 use crate::launch::{Call, KernelResult};
+use crate::nd_array::NdArray;
 use crate::world::World;
 use wuji_ir::Result;
 use wuji_ir::types::StructType;
@@ -54,6 +55,12 @@ impl InWorld for World {
 }
 
 impl<T: Element, const D: usize> InWorld for Field<T, D> {
+    fn its_world(&self) -> &World {
+        self.world()
+    }
+}
+
+impl<T: Element, const D: usize> InWorld for NdArray<T, D> {
     fn its_world(&self) -> &World {
         self.world()
     }

@@ -12,6 +12,7 @@ use crate::array::{Array, ArrayMut, SharedArray};
 use crate::cells::Cells;
 use crate::element::Element;
 use crate::field::Field;
+use crate::nd_array::NdArray;
 use rustc_hash::FxHashMap;
 use std::any::{TypeId, type_name};
 use std::cell::RefCell;
@@ -126,6 +127,7 @@ impl<T: Element, const D: usize> Data for &Array<'_, T, D> {}
 impl<T: Element, const D: usize> Data for &ArrayMut<'_, T, D> {}
 impl<T: Element, const D: usize> Data for &mut ArrayMut<'_, T, D> {}
 impl<T: Element, const D: usize> Data for &SharedArray<'_, T, D> {}
+impl<T: Element, const D: usize> Data for &NdArray<T, D> {}
 
 /// A function item or closure, with the tuple of its arguments and result.
 #[diagnostic::on_unimplemented(

@@ -12,6 +12,7 @@ use crate::cells::Cells;
 use crate::element::{Element, ScalarElement};
 use crate::field::Field;
 use crate::lang::matrix::Matrix;
+use crate::nd_array::NdArray;
 use std::marker::PhantomData;
 use std::ops::Range;
 
@@ -96,6 +97,8 @@ impl<T: Element, const D: usize> Readable<T, Rank<D>> for &mut ArrayMut<'_, T, D
 impl<T: Element, const D: usize> Writable<T, Rank<D>> for &mut ArrayMut<'_, T, D> {}
 impl<T: Element, const D: usize> Readable<T, Rank<D>> for &SharedArray<'_, T, D> {}
 impl<T: Element, const D: usize> Writable<T, Rank<D>> for &SharedArray<'_, T, D> {}
+impl<T: Element, const D: usize> Readable<T, Rank<D>> for &NdArray<T, D> {}
+impl<T: Element, const D: usize> Writable<T, Rank<D>> for &NdArray<T, D> {}
 
 /// What stands between the brackets of an element.
 #[diagnostic::on_unimplemented(
@@ -319,6 +322,7 @@ impl<T, const D: usize> Shaped<Vector<i64, D>> for &Array<'_, T, D> {}
 impl<T, const D: usize> Shaped<Vector<i64, D>> for &ArrayMut<'_, T, D> {}
 impl<T, const D: usize> Shaped<Vector<i64, D>> for &mut ArrayMut<'_, T, D> {}
 impl<T: Copy, const D: usize> Shaped<Vector<i64, D>> for &SharedArray<'_, T, D> {}
+impl<T, const D: usize> Shaped<Vector<i64, D>> for &NdArray<T, D> {}
 
 /// `x.shape()` in a kernel.
 pub fn shape<X: Shaped<V>, V>(_: &X) -> V {
@@ -362,6 +366,7 @@ coordinates! {
     [E, const D: usize] &ArrayMut<'_, E, D> => i64, D;
     [E, const D: usize] &&mut ArrayMut<'_, E, D> => i64, D;
     [E: Copy, const D: usize] &SharedArray<'_, E, D> => i64, D;
+    [E, const D: usize] &NdArray<E, D> => i64, D;
 }
 
 /// All points with one coordinate from each range, the last one fastest:

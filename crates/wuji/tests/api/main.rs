@@ -4,6 +4,7 @@
 #![recursion_limit = "1024"]
 
 mod accuracy;
+mod array_gradients;
 mod backend;
 mod bad_input;
 mod cache;

@@ -36,7 +36,7 @@ impl Reverse<'_, '_> {
             }
             AccessOp::Store => {
                 self.read_adjoint(&adjoint, &at, operands[0]);
-                if self.is_overwritten(access.place) {
+                if self.shared.adjoints.is_overwritten(access.place) {
                     let zero = self.b.zero(self.f.ty(operands[0]));
                     let mut args = at.clone();
                     args.push(zero);
@@ -66,15 +66,6 @@ impl Reverse<'_, '_> {
                 "this atomic has no gradient",
                 "atomics add, sub, min and max have one",
             )),
-        }
-    }
-
-    fn is_overwritten(&self, place: Place) -> bool {
-        match place {
-            Place::Field(f) => self.shared.adjoints.overwritten.contains(&f),
-            Place::Array(a) => self.shared.adjoints.overwritten_arrays.contains(&a),
-            Place::Temp(_) => true,
-            Place::Local(_) => false,
         }
     }
 
