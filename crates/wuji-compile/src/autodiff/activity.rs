@@ -6,7 +6,7 @@
 
 use super::Derivatives;
 use super::partials::needs;
-use super::shape::{exit_of, has_floats, passes_on};
+use super::shape::{Flow, Pure, exit_of, flow_of, has_floats, passes_on};
 use crate::rewrite::Structure;
 use cranelift_entity::{EntitySet, PrimaryMap, SecondaryMap};
 use rustc_hash::FxHashSet;
@@ -219,14 +219,14 @@ impl<'a> Scan<'a> {
     fn vary_inst(&mut self, inst: Inst) {
         let f = self.f;
         let data = &f.insts[inst];
-        match data.op.class() {
-            OpClass::Control(op) => self.vary_control(inst, op),
-            OpClass::Access(AccessOp::Load, access) => {
+        match flow_of(&data.op) {
+            Flow::Control(op) => self.vary_control(inst, op),
+            Flow::Access(AccessOp::Load, access) => {
                 if self.has_adjoint(access.place, &self.out.varied_temps) {
                     self.vary(data.results[0]);
                 }
             }
-            OpClass::Access(_, access) => {
+            Flow::Access(_, access) => {
                 let operand = data.args.last().copied();
                 if let (Place::Temp(t), Some(v)) = (access.place, operand)
                     && self.out.varied.contains(v)
@@ -239,30 +239,19 @@ impl<'a> Scan<'a> {
                     self.vary(*old);
                 }
             }
-            OpClass::Call(_) => {
+            Flow::Call(_) => {
                 for r in &data.results {
                     self.vary(*r);
                 }
             }
-            OpClass::Elementwise(_)
-            | OpClass::Component(_)
-            | OpClass::Reduce(_)
-            | OpClass::Algebra(_) => {
+            Flow::Pure(op) => {
                 for (k, a) in data.args.iter().enumerate() {
-                    if passes_on(&data.op, k) {
+                    if passes_on(op, k) {
                         self.vary_if(data.results[0], *a);
                     }
                 }
             }
-            OpClass::Constant(_)
-            | OpClass::Query(_)
-            | OpClass::Hint(_)
-            | OpClass::Cell(..)
-            | OpClass::TreeAccess(..)
-            | OpClass::Memory(_)
-            | OpClass::Random
-            | OpClass::Thread(_)
-            | OpClass::Check(_) => {}
+            Flow::Constant => {}
         }
     }
 
@@ -318,22 +307,22 @@ impl<'a> Scan<'a> {
     fn use_inst(&mut self, inst: Inst) {
         let f = self.f;
         let data = &f.insts[inst];
-        match data.op.class() {
-            OpClass::Control(op) => {
+        match flow_of(&data.op) {
+            Flow::Control(op) => {
                 for (to, from) in self.flows(inst, op) {
                     if self.out.useful.contains(to) {
                         self.use_value(from);
                     }
                 }
             }
-            OpClass::Access(AccessOp::Load, access) => {
+            Flow::Access(AccessOp::Load, access) => {
                 if let Place::Temp(t) = access.place
                     && self.out.useful.contains(data.results[0])
                 {
                     self.changed |= self.out.useful_temps.insert(t);
                 }
             }
-            OpClass::Access(op, access) => {
+            Flow::Access(op, access) => {
                 if self.has_adjoint(access.place, &self.out.useful_temps) {
                     let operands = data.args.len() - op.operands();
                     for v in &data.args[operands..] {
@@ -341,61 +330,39 @@ impl<'a> Scan<'a> {
                     }
                 }
             }
-            OpClass::Call(_) => {
+            Flow::Call(_) => {
                 for a in &data.args {
                     self.use_value(*a);
                 }
             }
-            OpClass::Elementwise(_)
-            | OpClass::Component(_)
-            | OpClass::Reduce(_)
-            | OpClass::Algebra(_) => {
+            Flow::Pure(op) => {
                 if self.out.useful.contains(data.results[0]) {
                     for (k, a) in data.args.iter().enumerate() {
-                        if passes_on(&data.op, k) {
+                        if passes_on(op, k) {
                             self.use_value(*a);
                         }
                     }
                 }
             }
-            OpClass::Constant(_)
-            | OpClass::Query(_)
-            | OpClass::Hint(_)
-            | OpClass::Cell(..)
-            | OpClass::TreeAccess(..)
-            | OpClass::Memory(_)
-            | OpClass::Random
-            | OpClass::Thread(_)
-            | OpClass::Check(_) => {}
+            Flow::Constant => {}
         }
     }
 
     fn is_reversed(&self, inst: Inst) -> bool {
         let data = &self.f.insts[inst];
         let active = |v: &Value| self.out.is_active(*v);
-        match data.op.class() {
-            OpClass::Control(_) => self.out.reversed[inst] || data.results.iter().any(active),
-            OpClass::Call(_) => data.results.iter().any(active) || data.args.iter().any(active),
-            OpClass::Access(AccessOp::Load, _) => active(&data.results[0]),
-            OpClass::Access(op, access) => {
+        match flow_of(&data.op) {
+            Flow::Control(_) => self.out.reversed[inst] || data.results.iter().any(active),
+            Flow::Call(_) => data.results.iter().any(active) || data.args.iter().any(active),
+            Flow::Access(AccessOp::Load, _) => active(&data.results[0]),
+            Flow::Access(op, access) => {
                 let operands = data.args.len() - op.operands();
                 self.has_adjoint(access.place, &self.out.useful_temps)
                     && (data.args[operands..].iter().any(active)
                         || self.is_overwriting(op, access.place))
             }
-            OpClass::Elementwise(_)
-            | OpClass::Component(_)
-            | OpClass::Reduce(_)
-            | OpClass::Algebra(_) => active(&data.results[0]),
-            OpClass::Constant(_)
-            | OpClass::Query(_)
-            | OpClass::Hint(_)
-            | OpClass::Cell(..)
-            | OpClass::TreeAccess(..)
-            | OpClass::Memory(_)
-            | OpClass::Random
-            | OpClass::Thread(_)
-            | OpClass::Check(_) => false,
+            Flow::Pure(_) => active(&data.results[0]),
+            Flow::Constant => false,
         }
     }
 
@@ -424,16 +391,16 @@ impl<'a> Scan<'a> {
     fn need_for(&mut self, inst: Inst) -> Result<()> {
         let f = self.f;
         let data = &f.insts[inst];
-        match data.op.class() {
-            OpClass::Control(op) => self.need_control(inst, op),
-            OpClass::Call(callee) => {
+        match flow_of(&data.op) {
+            Flow::Control(op) => self.need_control(inst, op),
+            Flow::Call(callee) => {
                 self.need_all(&data.args)?;
                 if self.funcs[callee].reverse.is_some() {
                     self.need_all(&data.results)?;
                 }
                 Ok(())
             }
-            OpClass::Access(op, _) => {
+            Flow::Access(op, _) => {
                 let operands = data.args.len() - op.operands();
                 self.need_all(&data.args[..operands])?;
                 if let AccessOp::Atomic(AtomicOp::Mul | AtomicOp::Min | AtomicOp::Max) = op {
@@ -441,7 +408,7 @@ impl<'a> Scan<'a> {
                 }
                 Ok(())
             }
-            OpClass::Elementwise(op) => {
+            Flow::Pure(Pure::Elementwise(op)) => {
                 for (k, a) in data.args.iter().enumerate() {
                     if !self.out.is_active(*a) {
                         continue;
@@ -458,22 +425,14 @@ impl<'a> Scan<'a> {
                 }
                 Ok(())
             }
-            OpClass::Component(ComponentOp::ExtractDyn | ComponentOp::InsertDyn) => {
+            Flow::Pure(Pure::Component(ComponentOp::ExtractDyn | ComponentOp::InsertDyn)) => {
                 self.need(data.args[1])
             }
-            OpClass::Component(_) => Ok(()),
-            OpClass::Reduce(ReduceOp::Add) => Ok(()),
-            OpClass::Reduce(_) => self.need_all(&data.args),
-            OpClass::Algebra(op) => self.need_algebra(inst, op),
-            OpClass::Constant(_)
-            | OpClass::Query(_)
-            | OpClass::Hint(_)
-            | OpClass::Cell(..)
-            | OpClass::TreeAccess(..)
-            | OpClass::Memory(_)
-            | OpClass::Random
-            | OpClass::Thread(_)
-            | OpClass::Check(_) => Ok(()),
+            Flow::Pure(Pure::Component(_)) => Ok(()),
+            Flow::Pure(Pure::Reduce(ReduceOp::Add)) => Ok(()),
+            Flow::Pure(Pure::Reduce(_)) => self.need_all(&data.args),
+            Flow::Pure(Pure::Algebra(op)) => self.need_algebra(inst, op),
+            Flow::Constant => Ok(()),
         }
     }
 

@@ -1,8 +1,10 @@
-//! The normalized form of loops.
+//! The normalized form of loops, and operations by what derivatives do with them.
 
-use wuji_ir::entities::{Region, Value};
+use wuji_ir::entities::{Func, Region, Value};
 use wuji_ir::module::{Function, Term};
-use wuji_ir::ops::{AlgebraOp, ComponentOp, Op, OpClass, ReduceOp};
+use wuji_ir::ops::{
+    Access, AccessOp, AlgebraOp, ComponentOp, ControlOp, ElementwiseOp, Op, OpClass, ReduceOp,
+};
 use wuji_ir::types::{Structs, Type};
 
 /// The end of the body of a `loop`: it is left with `results` if `condition` holds, and repeated with `carried`
@@ -41,11 +43,52 @@ pub(super) fn has_floats(structs: &Structs, ty: Type) -> bool {
     }
 }
 
-/// Whether a pure operation passes derivatives of its k-th argument on to its result, as far as its types allow.
-pub(super) fn passes_on(op: &Op, k: usize) -> bool {
+/// An operation, as far as derivatives are concerned.
+pub(super) enum Flow<'a> {
+    Control(ControlOp<'a>),
+    Call(Func),
+    Access(AccessOp, &'a Access),
+    /// Its result depends on its operands only.
+    Pure(Pure<'a>),
+    /// No derivative flows through it.
+    Constant,
+}
+
+/// An operation whose result depends on its operands only.
+#[derive(Copy, Clone)]
+pub(super) enum Pure<'a> {
+    Elementwise(ElementwiseOp),
+    Component(ComponentOp<'a>),
+    Reduce(ReduceOp),
+    Algebra(AlgebraOp),
+}
+
+pub(super) fn flow_of(op: &Op) -> Flow<'_> {
     match op.class() {
-        OpClass::Elementwise(op) => super::partials::is_differentiable(op, k),
-        OpClass::Component(op) => match op {
+        OpClass::Control(op) => Flow::Control(op),
+        OpClass::Call(callee) => Flow::Call(callee),
+        OpClass::Access(op, access) => Flow::Access(op, access),
+        OpClass::Elementwise(op) => Flow::Pure(Pure::Elementwise(op)),
+        OpClass::Component(op) => Flow::Pure(Pure::Component(op)),
+        OpClass::Reduce(op) => Flow::Pure(Pure::Reduce(op)),
+        OpClass::Algebra(op) => Flow::Pure(Pure::Algebra(op)),
+        OpClass::Constant(_)
+        | OpClass::Query(_)
+        | OpClass::Hint(_)
+        | OpClass::Cell(..)
+        | OpClass::TreeAccess(..)
+        | OpClass::Memory(_)
+        | OpClass::Random
+        | OpClass::Thread(_)
+        | OpClass::Check(_) => Flow::Constant,
+    }
+}
+
+/// Whether a pure operation passes derivatives of its k-th argument on to its result, as far as its types allow.
+pub(super) fn passes_on(op: Pure<'_>, k: usize) -> bool {
+    match op {
+        Pure::Elementwise(op) => super::partials::is_differentiable(op, k),
+        Pure::Component(op) => match op {
             ComponentOp::Splat(_)
             | ComponentOp::Compose(_)
             | ComponentOp::Extract(_)
@@ -53,11 +96,11 @@ pub(super) fn passes_on(op: &Op, k: usize) -> bool {
             | ComponentOp::Shuffle(_) => true,
             ComponentOp::ExtractDyn | ComponentOp::InsertDyn => k != 1,
         },
-        OpClass::Reduce(op) => match op {
+        Pure::Reduce(op) => match op {
             ReduceOp::Add | ReduceOp::Mul | ReduceOp::Min | ReduceOp::Max => true,
             ReduceOp::And | ReduceOp::Or => false,
         },
-        OpClass::Algebra(op) => match op {
+        Pure::Algebra(op) => match op {
             AlgebraOp::MatMul
             | AlgebraOp::Transpose
             | AlgebraOp::Dot
@@ -66,17 +109,5 @@ pub(super) fn passes_on(op: &Op, k: usize) -> bool {
             | AlgebraOp::Determinant
             | AlgebraOp::Inverse => true,
         },
-        OpClass::Constant(_)
-        | OpClass::Query(_)
-        | OpClass::Hint(_)
-        | OpClass::Access(..)
-        | OpClass::Cell(..)
-        | OpClass::TreeAccess(..)
-        | OpClass::Memory(_)
-        | OpClass::Control(_)
-        | OpClass::Call(_)
-        | OpClass::Random
-        | OpClass::Thread(_)
-        | OpClass::Check(_) => false,
     }
 }

@@ -6,6 +6,7 @@
 
 use super::Reverse;
 use super::adjoint::Adjoint;
+use crate::autodiff::shape::{Flow, flow_of};
 use crate::remark::Reversal;
 use rustc_hash::FxHashSet;
 use smallvec::smallvec;
@@ -14,7 +15,7 @@ use wuji_ir::Result;
 use wuji_ir::build::Builder;
 use wuji_ir::entities::{Inst, Local, Region, Value};
 use wuji_ir::module::{LocalData, LocalRole, Term, Values};
-use wuji_ir::ops::{AccessOp, BinOp, CmpOp, ForKind, Op, OpClass, Place};
+use wuji_ir::ops::{AccessOp, BinOp, CmpOp, ForKind, Op, Place};
 use wuji_ir::types::{I64, Imm, Scalar, Type};
 
 /// Checkpoints of one loop take about this many bytes.
@@ -182,35 +183,18 @@ impl Reverse<'_, '_> {
         let f = self.f;
         let (mut read, mut written) = (FxHashSet::default(), FxHashSet::default());
         for inst in f.insts_in(body) {
-            match f.insts[inst].op.class() {
-                OpClass::Access(AccessOp::Load, access) => {
+            match flow_of(&f.insts[inst].op) {
+                Flow::Access(AccessOp::Load, access) => {
                     read.insert(access.place);
                 }
-                OpClass::Access(_, access) => {
+                Flow::Access(_, access) => {
                     written.insert(access.place);
-                    let overwritten = match access.place {
-                        Place::Field(field) => self.shared.adjoints.overwritten.contains(&field),
-                        Place::Array(_) | Place::Temp(_) | Place::Local(_) => true,
-                    };
-                    if overwritten {
+                    if self.shared.adjoints.is_overwritten(access.place) {
                         read.insert(access.place);
                     }
                 }
-                OpClass::Call(_) => return true,
-                OpClass::Constant(_)
-                | OpClass::Elementwise(_)
-                | OpClass::Component(_)
-                | OpClass::Reduce(_)
-                | OpClass::Algebra(_)
-                | OpClass::Query(_)
-                | OpClass::Hint(_)
-                | OpClass::Cell(..)
-                | OpClass::TreeAccess(..)
-                | OpClass::Memory(_)
-                | OpClass::Control(_)
-                | OpClass::Random
-                | OpClass::Thread(_)
-                | OpClass::Check(_) => {}
+                Flow::Call(_) => return true,
+                Flow::Control(_) | Flow::Pure(_) | Flow::Constant => {}
             }
         }
         // Two array arguments may be the same memory.

@@ -13,6 +13,7 @@ mod memory;
 mod rules;
 
 use super::activity::{Activity, Needed};
+use super::shape::{Flow, flow_of};
 use super::{Derivatives, shape};
 use crate::remark::{Decision, Remark, Reversal};
 use adjoint::Adjoint;
@@ -25,7 +26,7 @@ use std::collections::BTreeMap;
 use wuji_ir::build::Builder;
 use wuji_ir::entities::{Func, Inst, Region, Temp, Value};
 use wuji_ir::module::{Env, Function, Term};
-use wuji_ir::ops::{AtomicOp, Op, OpClass};
+use wuji_ir::ops::{AtomicOp, Op};
 use wuji_ir::{Error, Position, Result};
 
 /// What the gradient functions of a module share.
@@ -155,28 +156,17 @@ impl<'a, 'm> Reverse<'a, 'm> {
 
     fn reverse_inst(&mut self, inst: Inst) -> Result<()> {
         let data = &self.f.insts[inst];
-        match data.op.class() {
-            OpClass::Control(op) => self.control(inst, op),
-            OpClass::Call(callee) => self.call(inst, callee),
-            OpClass::Access(op, access) => self.access(inst, op, access),
-            OpClass::Elementwise(_)
-            | OpClass::Component(_)
-            | OpClass::Reduce(_)
-            | OpClass::Algebra(_) => {
+        match flow_of(&data.op) {
+            Flow::Control(op) => self.control(inst, op),
+            Flow::Call(callee) => self.call(inst, callee),
+            Flow::Access(op, access) => self.access(inst, op, access),
+            Flow::Pure(op) => {
                 if let Some(adjoint) = self.take(data.results[0]) {
-                    self.pure(inst, &adjoint)?;
+                    self.pure(inst, op, &adjoint)?;
                 }
                 Ok(())
             }
-            OpClass::Constant(_)
-            | OpClass::Query(_)
-            | OpClass::Hint(_)
-            | OpClass::Cell(..)
-            | OpClass::TreeAccess(..)
-            | OpClass::Memory(_)
-            | OpClass::Random
-            | OpClass::Thread(_)
-            | OpClass::Check(_) => Ok(()),
+            Flow::Constant => Ok(()),
         }
     }
 

@@ -3,32 +3,21 @@
 use super::Reverse;
 use super::adjoint::Adjoint;
 use crate::autodiff::partials::{Partial, partial};
+use crate::autodiff::shape::Pure;
 use wuji_ir::Result;
 use wuji_ir::entities::{Inst, Value};
 use wuji_ir::module::Values;
-use wuji_ir::ops::{AlgebraOp, BinOp, ComponentOp, ElementwiseOp, Op, OpClass, ReduceOp, UnOp};
+use wuji_ir::ops::{AlgebraOp, BinOp, ComponentOp, ElementwiseOp, Op, ReduceOp, UnOp};
 use wuji_ir::types::{Scalar, Type};
 
 impl Reverse<'_, '_> {
     /// Adds to the adjoints of the arguments what the adjoint of the result implies.
-    pub(super) fn pure(&mut self, inst: Inst, adjoint: &Adjoint) -> Result<()> {
-        match self.f.insts[inst].op.class() {
-            OpClass::Elementwise(op) => self.elementwise(inst, op, adjoint),
-            OpClass::Component(op) => self.component(inst, op, adjoint),
-            OpClass::Reduce(op) => self.reduce(inst, op, adjoint),
-            OpClass::Algebra(op) => self.algebra(inst, op, adjoint),
-            OpClass::Constant(_)
-            | OpClass::Query(_)
-            | OpClass::Hint(_)
-            | OpClass::Access(..)
-            | OpClass::Cell(..)
-            | OpClass::TreeAccess(..)
-            | OpClass::Memory(_)
-            | OpClass::Control(_)
-            | OpClass::Call(_)
-            | OpClass::Random
-            | OpClass::Thread(_)
-            | OpClass::Check(_) => Ok(()),
+    pub(super) fn pure(&mut self, inst: Inst, op: Pure<'_>, adjoint: &Adjoint) -> Result<()> {
+        match op {
+            Pure::Elementwise(op) => self.elementwise(inst, op, adjoint),
+            Pure::Component(op) => self.component(inst, op, adjoint),
+            Pure::Reduce(op) => self.reduce(inst, op, adjoint),
+            Pure::Algebra(op) => self.algebra(inst, op, adjoint),
         }
     }
 
