@@ -111,7 +111,8 @@ fn check_temps(m: &Module, f: &Function, activity: &Activity) -> Result<()> {
             let mut writes =
                 later.filter(|i| f.insts[*i].op.written_access().map(|a| a.place) == place);
             if let Some(write) = writes.next() {
-                return Err(overwritten(m, f, "a variable", load, write));
+                let error = overwritten(m, f, "a variable", load, write);
+                return Err(error.help("split the kernel, or use a field"));
             }
         }
     }
@@ -178,13 +179,14 @@ fn needed_version(m: &Module, order: &mut Order, all: &[Use], load: &Use) -> Res
         }
     }
     match (old, new) {
-        (Some(old), Some(_)) => {
+        (Some(old), Some(new)) => {
             let name = match load.place {
                 Place::Field(field) => format!("`{}`", m.fields[field].name),
                 Place::Array(array) => format!("`{}`", m.arrays[array].name),
                 Place::Local(_) | Place::Temp(_) => "a variable".to_owned(),
             };
-            Err(overwritten(m, order.f, &name, load.inst, old.inst))
+            let error = overwritten(m, order.f, &name, load.inst, old.inst);
+            Err(error.help(how_to_split(m, order.f, [new, load, old])))
         }
         (Some(_), None) => Ok(UseKind::NeedsOld),
         (None, _) => Ok(UseKind::NeedsNew),
@@ -329,7 +331,26 @@ fn overwritten(m: &Module, f: &Function, name: &str, load: Inst, write: Inst) ->
     .note(format!(
         "this read needs a value that the kernel overwrites{line}"
     ))
-    .help("split the kernel, or write to another field")
+}
+
+/// Where to split a kernel, so that a value that it reads is the last one of the first part, or the first one of the second part: the kernel
+/// writes it, reads it and overwrites it.
+fn how_to_split(m: &Module, f: &Function, [new, load, old]: [&Use; 3]) -> String {
+    let start = if load.unit < old.unit {
+        Some(old.unit)
+    } else if new.unit < load.unit {
+        Some(load.unit)
+    } else {
+        None
+    };
+    let unit = start.and_then(|unit| f.regions[f.entry].insts.get(unit));
+    let at = unit.and_then(|unit| Position::of(&m.env, f.spans[*unit]));
+    match at {
+        Some(at) => format!(
+            "split the kernel in two, the second one from {at} on: a tape saves what one kernel overwrites and another one needs"
+        ),
+        None => "keep the value in a variable, or write to another field".to_owned(),
+    }
 }
 
 fn indices(m: &Module, f: &Function, access: &Use) -> Vec<IndexRange> {
