@@ -183,10 +183,16 @@ impl Axis {
         if !self.is_log {
             return steps(self.low, self.high, 5);
         }
-        let decades = self.low.ceil() as i32..=self.high.floor() as i32;
+        let (first, last) = (self.low.ceil() as i32, self.high.floor() as i32);
+        // Labels of more decades than that would overlap.
+        let step = (last - first) / MOST_DECADES + 1;
+        let decades = (first..=last).filter(|decade| decade.rem_euclid(step) == 0);
         decades.map(|decade| 10f64.powi(decade)).collect()
     }
 }
+
+/// The most decades with a label each.
+const MOST_DECADES: i32 = 8;
 
 /// Round numbers in a range: multiples of 1, 2 or 5 times a power of ten, at most `count + 1` of them.
 fn steps(low: f64, high: f64, count: usize) -> Vec<f64> {
@@ -229,6 +235,12 @@ mod tests {
         assert_eq!(short(-120.0), "-120");
         let axis = Axis::of([1e-3, 20.0].into_iter());
         assert!(axis.is_log && axis.ticks() == [1e-3, 1e-2, 1e-1, 1.0, 10.0]);
+        // Many decades have a tick now and then.
+        let ticks = Axis::of([1e-16, 2.0].into_iter()).ticks();
+        let expected = [1e-15, 1e-12, 1e-9, 1e-6, 1e-3, 1.0];
+        let near = |(found, expected): (&f64, &f64)| (found / expected - 1.0).abs() < 1e-9;
+        assert_eq!(ticks.len(), expected.len(), "{ticks:?}");
+        assert!(ticks.iter().zip(&expected).all(near), "{ticks:?}");
     }
 
     #[test]
