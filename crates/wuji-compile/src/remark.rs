@@ -14,7 +14,7 @@ pub struct Remark {
     pub decision: Decision,
 }
 
-/// A decision of an optimization about a loop.
+/// A decision of an optimization about a loop, or of a tape about a field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
     /// The loop is vectorized.
@@ -44,6 +44,14 @@ pub enum Decision {
     Bits { elements: u32 },
     /// A loop over single bits handles them one by one, with the reason.
     NoBits(String),
+    /// A tape copies a field before it is overwritten, because a gradient needs its values.
+    Saved {
+        field: String,
+        /// Bytes of one copy.
+        bytes: u64,
+        /// Where the value is read.
+        needed_at: String,
+    },
 }
 
 /// How a gradient kernel visits the iterations of a serial loop.
@@ -124,6 +132,14 @@ impl fmt::Display for Decision {
             ),
             Decision::Bits { elements } => write!(f, "{elements} bits at a time"),
             Decision::NoBits(why) => write!(f, "bit by bit: {why}"),
+            Decision::Saved {
+                field,
+                bytes,
+                needed_at,
+            } => write!(
+                f,
+                "a tape saves `{field}`, {bytes} bytes a copy: the gradient needs the value that is read at {needed_at}"
+            ),
         }
     }
 }

@@ -177,7 +177,8 @@ impl World {
         self.inner.device.on_print(print);
     }
 
-    /// The compiler's decisions about each parallel loop so far: how wide it was vectorized, or why not. Each prints as a line of
+    /// The compiler's decisions about each parallel loop so far: how wide it was vectorized, or why not; and which fields tapes have saved, and
+    /// why. Each prints as a line of
     /// text; `WUJI_EXPLAIN=1` in the environment prints them to standard error.
     ///
     /// ```

@@ -98,6 +98,16 @@ impl Entry {
                     out.number(6);
                     out.text(why);
                 }
+                Decision::Saved {
+                    field,
+                    bytes,
+                    needed_at,
+                } => {
+                    out.number(7);
+                    out.text(field);
+                    out.number(*bytes);
+                    out.text(needed_at);
+                }
             }
         }
         let mut bytes = out.0;
@@ -156,6 +166,11 @@ impl Entry {
                     elements: number(r.number()?)?,
                 },
                 6 => Decision::NoBits(r.text()?.to_owned()),
+                7 => Decision::Saved {
+                    field: r.text()?.to_owned(),
+                    bytes: r.number()?,
+                    needed_at: r.text()?.to_owned(),
+                },
                 _ => return Err("it is malformed"),
             };
             Ok(Remark { task, at, decision })

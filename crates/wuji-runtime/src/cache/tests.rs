@@ -68,6 +68,11 @@ fn entry(jit: &Jit, times: u32) -> (Key, Entry) {
             count: 64,
             bytes: 8,
         }),
+        Decision::Saved {
+            field: "x".into(),
+            bytes: 8,
+            needed_at: "m.rs:1:2".into(),
+        },
     ];
     remarks.extend(others.map(|decision| Remark {
         task: "m.1".into(),

@@ -275,10 +275,10 @@ impl Steps<'_> {
         if step + 1 == self.steps {
             self.last = Some(self.watcher().state()?);
             self.count_copy();
-            self.seed.fill()?;
+            self.seed.fill_gradient()?;
         }
         match tape {
-            Some(recorder) => recorder.backward(self.world),
+            Some(recorder) => recorder.backward(self.world, None),
             None => Ok(()),
         }
     }

@@ -78,6 +78,8 @@ pub(crate) struct DerivedTrees {
     aliased: Vec<u32>,
 }
 
+/// Gives the derivative of a field.
+pub(crate) type Find<'f> = &'f dyn Fn(&FieldHandle) -> Option<FieldHandle>;
 type Scalars = SmallVec<[(u32, FieldHandle); 2]>;
 pub(crate) type ArrayArgs<'l> = SmallVec<[ArrayArg<'l>; 4]>;
 pub(crate) type ArrayFields = SmallVec<[(u32, FieldHandle); 2]>;
@@ -94,7 +96,7 @@ impl DerivedTrees {
     /// The adjoints of what a kernel accesses.
     pub(crate) fn adjoints(launch: &Launch<'_>) -> Result<DerivedTrees> {
         let mut derived = DerivedTrees::new(launch);
-        derived.add(launch, Derivative::Adjoint)?;
+        derived.add(launch, None, &|field| field.derivative(Derivative::Adjoint))?;
         derived.find_aliases(launch)?;
         Ok(derived)
     }
@@ -103,10 +105,40 @@ impl DerivedTrees {
     pub(crate) fn tangents(launch: &Launch<'_>) -> Result<DerivedTrees> {
         let mut derived = DerivedTrees::new(launch);
         let mut direction = 0;
-        while derived.add(launch, Derivative::Tangent(direction))? {
+        while derived.add(launch, None, &|field| {
+            field.derivative(Derivative::Tangent(direction))
+        })? {
             direction += 1;
         }
         derived.find_aliases(launch)?;
+        Ok(derived)
+    }
+
+    /// The adjoints of the same kernel, with others in place of some of them. All of its arrays belong to the world.
+    pub(crate) fn with_adjoints(
+        &self,
+        compiled: &Arc<Compiled>,
+        find: Find<'_>,
+    ) -> Result<DerivedTrees> {
+        let arrays = compiled.source()?.arrays.len();
+        let own = self.array_fields.iter();
+        let own: ArrayFields = own
+            .filter(|(n, _)| (*n as usize) < arrays)
+            .cloned()
+            .collect();
+        let args = own.iter().map(|(_, field)| field.array());
+        let args = args.collect::<Result<ArrayArgs<'_>>>()?;
+        let launch = Launch {
+            compiled,
+            params: &[],
+            trees: &self.trees[..self.primal],
+            arrays: &args,
+            scalars: &self.scalars,
+            array_fields: &own,
+        };
+        let mut derived = DerivedTrees::new(&launch);
+        derived.add(&launch, Some(self), find)?;
+        derived.find_aliases(&launch)?;
         Ok(derived)
     }
 
@@ -131,15 +163,22 @@ impl DerivedTrees {
         }
     }
 
-    /// Adds a direction; gives whether a field has a derivative in it.
-    fn add(&mut self, launch: &Launch<'_>, which: Derivative) -> Result<bool> {
+    /// Adds a direction; gives whether a field has a derivative in it. With `only`, just what has one there.
+    fn add(
+        &mut self,
+        launch: &Launch<'_>,
+        only: Option<&DerivedTrees>,
+        find: Find<'_>,
+    ) -> Result<bool> {
         let compiled = launch.compiled;
         let source = compiled.source()?;
         let mut direction = Direction::default();
         let mut any = false;
         for place in accessed(source) {
-            let handle = launch.field_of(place);
-            let Some(derivative) = handle.and_then(|h| h.derivative(which)) else {
+            if only.is_some_and(|o| !o.has(place)) {
+                continue;
+            }
+            let Some(derivative) = launch.field_of(place).and_then(|h| find(&h)) else {
                 continue;
             };
             derivative.tree.body()?;
@@ -154,7 +193,7 @@ impl DerivedTrees {
             }
         }
         for (param, field) in self.scalars.clone() {
-            let Some(derivative) = field.derivative(which) else {
+            let Some(derivative) = find(&field) else {
                 continue;
             };
             derivative.tree.body()?;

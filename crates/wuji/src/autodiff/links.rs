@@ -1,7 +1,7 @@
 //! Where the derivatives of fields are: an adjoint, or tangents, of the same type and extents in any layout.
 
 use crate::host::{ElementBox, FieldHandle};
-use crate::layout::{State, TreeInner};
+use crate::layout::{State, TreeBody, TreeInner};
 use crate::services::Service;
 use crate::world::{World, here, lock};
 use std::panic::Location;
@@ -166,7 +166,7 @@ impl FieldHandle {
         self.has_derivatives(which)?;
         // One table of structs, so that equal types have equal numbers.
         let mut structs = Structs::default();
-        let mut elem = |handle: &FieldHandle, body: &crate::layout::TreeBody| {
+        let mut elem = |handle: &FieldHandle, body: &TreeBody| {
             body.shape.fields[handle.index()].elem.enter(&mut structs)
         };
         let (ours, theirs) = (elem(self, own), elem(other, its));
@@ -213,15 +213,35 @@ impl FieldHandle {
         }
         self.has_derivatives(which)?;
         let name = format!("{}{}", self.name(), which.suffix());
-        let state = State::like(body, self.field, &name);
-        let tree = TreeInner::complete(&self.tree.world, state, &here(caller))?;
+        let made = self.like(body, &name, caller)?;
         self.tree.links.set(Link {
             field: self.field,
             which,
-            tree: Some(tree),
-            target: Field::from_u32(0),
+            tree: Some(made.tree),
+            target: made.field,
         });
         Ok(())
+    }
+
+    /// Allocates a field of the same type and extents, in a tree of the same structure.
+    fn like(
+        &self,
+        body: &TreeBody,
+        name: &str,
+        caller: &'static Location<'static>,
+    ) -> Result<FieldHandle> {
+        let state = State::like(body, self.field, name);
+        Ok(FieldHandle {
+            tree: TreeInner::complete(&self.tree.world, state, &here(caller))?,
+            field: Field::from_u32(0),
+        })
+    }
+
+    /// The same for an adjoint that a tape uses in place of this one.
+    #[track_caller]
+    pub(crate) fn stand_in(&self) -> Result<FieldHandle> {
+        let caller = Location::caller();
+        self.like(self.tree.body()?, self.name(), caller)
     }
 
     /// An error if no part of an element is a float.
@@ -255,18 +275,21 @@ impl FieldHandle {
     /// Makes all elements zero, and their tangents: the derivative of a constant is zero, for the next product with a Hessian.
     pub(crate) fn clear_constant(&self) -> Result<()> {
         self.clear()?;
-        for link in self.tree.links.all() {
-            let is_tangent = matches!(link.which, Derivative::Tangent(_));
-            let holder = link.tree.as_ref().unwrap_or(&self.tree);
-            if link.field == self.field && is_tangent && holder.body().is_ok() {
-                let tangent = FieldHandle {
-                    tree: holder.clone(),
-                    field: link.target,
-                };
-                tangent.clear()?;
-            }
-        }
-        Ok(())
+        self.tangents().iter().try_for_each(FieldHandle::clear)
+    }
+
+    /// Its tangents in all directions.
+    pub(crate) fn tangents(&self) -> Vec<FieldHandle> {
+        let links = self.tree.links.all().into_iter();
+        let own = links.filter(|link| {
+            link.field == self.field && matches!(link.which, Derivative::Tangent(_))
+        });
+        let tangents = own.map(|link| FieldHandle {
+            tree: link.tree.unwrap_or_else(|| self.tree.clone()),
+            field: link.target,
+        });
+        // A destroyed one has no values.
+        tangents.filter(|t| t.tree.body().is_ok()).collect()
     }
 }
 

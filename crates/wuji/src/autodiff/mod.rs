@@ -1,7 +1,7 @@
 //! Differentiation across kernels: adjoints of fields, gradient kernels, tapes.
 //!
 //! `wuji_compile::autodiff` differentiates one kernel. Here fields have derivatives (`links`), launches run derived kernels
-//! (`derive`, `modes`), and tapes record launches and run their gradients in reverse order (`tape`, `recorder`, `sweep`). `saves` and
+//! (`derive`, `modes`), and tapes record launches and run their gradients in reverse order (`tape`, `recorder`, `sweep`). `levels` lets a tape be around others. `saves` and
 //! `trees` keep what a gradient kernel needs and a later launch overwrites, `region` says which elements that concerns, `cells` does the same
 //! for the active cells of sparse trees, and `host_writes` for what the host writes.
 
@@ -11,6 +11,7 @@ mod checkpoints;
 mod derive;
 mod fields;
 mod host_writes;
+mod levels;
 mod links;
 mod modes;
 mod param;
@@ -26,7 +27,7 @@ pub use check::{Differentiable, GradReport};
 pub use checkpoints::{StepPlan, StepReport};
 pub use derive::ArrayDerivative;
 pub(crate) use derive::{Derived, DerivedTrees};
-pub(crate) use host_writes::Extent;
+pub(crate) use host_writes::{Elements, Extent};
 pub(crate) use links::{Derivative, Links};
 pub(crate) use modes::{InMode, Mode, Modes, can_record, run};
 pub use param::Param;

@@ -82,6 +82,19 @@ impl Modes {
         self.innermost(|mode| matches!(mode, Some(Mode::Gradient)))
     }
 
+    /// Leaves forward mode, and what is inside of it, until the result is dropped. `None` if this thread is not in forward mode.
+    pub(super) fn leave_forward_mode(&self) -> Option<Inside<'_>> {
+        let thread = std::thread::current().id();
+        let mut stacks = lock(&self.stacks);
+        let stack = stacks.get_mut(&thread)?;
+        let forward = stack.iter().rposition(|m| matches!(m, Mode::Tangent))?;
+        let inside = stack.split_off(forward);
+        Some(Inside {
+            modes: self,
+            stack: inside,
+        })
+    }
+
     /// Takes the modes of this thread for a while. What it launches meanwhile just runs.
     pub(super) fn take(&self) -> Taken<'_> {
         let thread = std::thread::current().id();
@@ -105,6 +118,20 @@ impl Drop for Taken<'_> {
             let stack = std::mem::take(&mut self.stack);
             lock(&self.modes.stacks).insert(thread, stack);
         }
+    }
+}
+
+/// The innermost modes of a thread, which get them back on drop.
+pub(super) struct Inside<'m> {
+    modes: &'m Modes,
+    stack: Vec<Mode>,
+}
+
+impl Drop for Inside<'_> {
+    fn drop(&mut self) {
+        let thread = std::thread::current().id();
+        let mut stacks = lock(&self.modes.stacks);
+        stacks.entry(thread).or_default().append(&mut self.stack);
     }
 }
 
@@ -358,6 +385,13 @@ pub(crate) fn records(world: &World) -> bool {
         .by_ref()
         .take_while(|mode| !matches!(mode, Mode::Paused))
         .any(|mode| matches!(mode, Mode::Tape(_)))
+}
+
+/// Whether launches here are recorded, or compute tangents.
+pub(crate) fn is_recorded_or_forward(world: &World) -> bool {
+    let taken = world.modes().take();
+    let mut modes = taken.stack.iter();
+    modes.any(|mode| matches!(mode, Mode::Tape(_) | Mode::Tangent))
 }
 
 /// An error unless a tape can record here.

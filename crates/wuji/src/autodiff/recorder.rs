@@ -12,8 +12,11 @@ use crate::launch::{Compiled, Launch};
 use crate::world::World;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
+use std::panic::Location;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use wuji_compile::autodiff::{CellVersion, UseKind};
+use wuji_compile::{Decision, Remark};
 use wuji_ir::entities;
 use wuji_ir::module::{Module, Span};
 use wuji_ir::ops::{Op, Place};
@@ -41,20 +44,24 @@ pub(crate) struct Recorder {
     pub(super) deactivated: Vec<Vec<Deactivated>>,
     /// The same for what runs now.
     pub(super) pending: Vec<Deactivated>,
-    /// The fields that kernels access, and their gradients. No field can be both.
-    accessed: FxHashSet<FieldKey>,
+    /// The fields that kernels access, and their gradients. A field that is both is a value on this tape.
+    pub(super) accessed: FxHashSet<FieldKey>,
     pub(super) adjoints: FxHashSet<FieldKey>,
+    /// Whether gradients have overwritten values of the tape.
+    pub(super) is_spent: AtomicBool,
     /// Bytes of all copies, and the most that they may take.
     bytes: u64,
     limit: u64,
+    /// Units with the kernels that need and overwrite them, of which `explain` knows.
+    explained: Vec<(u32, u32, Option<u32>)>,
     /// Every field may have been used before the tape.
     pub(super) continues: bool,
 }
 
 /// The address of a tree, which the tape keeps alive, and the number of a field in it.
-type FieldKey = (usize, u32);
+pub(super) type FieldKey = (usize, u32);
 
-fn key_of(field: &FieldHandle) -> FieldKey {
+pub(super) fn key_of(field: &FieldHandle) -> FieldKey {
     (Arc::as_ptr(&field.tree).addr(), field.field.as_u32())
 }
 
@@ -164,8 +171,10 @@ impl Recorder {
             pending: Vec::new(),
             accessed: FxHashSet::default(),
             adjoints: FxHashSet::default(),
+            is_spent: AtomicBool::new(false),
             bytes: 0,
             limit: world.tape_memory_limit(),
+            explained: Vec::new(),
             continues: false,
         }
     }
@@ -300,6 +309,7 @@ impl Recorder {
 
     fn enter(&mut self, launch: &Launch<'_>) -> Result<u32> {
         let compiled = launch.compiled;
+        self.note_levels(launch)?;
         let derived = DerivedTrees::adjoints(launch)?;
         let source = compiled.source()?;
         if !derived.is_empty() && launch.array_fields.len() < launch.arrays.len() {
@@ -313,7 +323,6 @@ impl Recorder {
                     "copy the array into a field or a `NdArray`, or launch the kernel in `no_grad`",
                 ));
         }
-        self.check_levels(launch)?;
         let mut uses = Vec::new();
         if derived.is_empty() {
             // It has no gradient, but may overwrite what others need.
@@ -359,10 +368,10 @@ impl Recorder {
         Ok(number)
     }
 
-    /// An error if a field is accessed on the tape and is also the gradient of one that is: its values would be mixed up.
-    fn check_levels(&mut self, launch: &Launch<'_>) -> Result<()> {
-        let compiled = launch.compiled;
-        let places = accessed(compiled.source()?).into_iter();
+    /// Notes which fields the tape accesses, and their gradients. A gradient that is accessed is a value as well: it gets a gradient of its
+    /// own, and the tape another place for adjoints of its field (see `levels`).
+    fn note_levels(&mut self, launch: &Launch<'_>) -> Result<()> {
+        let places = accessed(launch.compiled.source()?).into_iter();
         let fields = places.filter_map(|place| launch.field_of(place));
         let scalars = launch.scalars.iter().map(|(_, field)| field.clone());
         let fields: Vec<FieldHandle> = fields.chain(scalars).collect();
@@ -371,22 +380,12 @@ impl Recorder {
             let adjoint = field.derivative(Derivative::Adjoint);
             self.adjoints.extend(adjoint.as_ref().map(key_of));
         }
-        let both = fields.iter().find_map(|field| {
-            let adjoint = field.derivative(Derivative::Adjoint);
-            let adjoint = adjoint.filter(|a| self.accessed.contains(&key_of(a)));
-            let own = self.adjoints.contains(&key_of(field));
-            adjoint.or_else(|| own.then(|| field.clone()))
-        });
-        let Some(field) = both else {
-            return Ok(());
-        };
-        let (kernel, name) = (compiled.name(), field.name());
-        let what = format!(
-            "kernel `{kernel}` cannot be on this tape: field `{name}` would be a value and a gradient"
-        );
-        Err(Error::new("W0739", what)
-            .note("a kernel on the tape accesses the field, and it is the gradient of another field on the tape")
-            .help("use gradients after the tape; for second derivatives, use `forward_mode` around the tape"))
+        for field in &fields {
+            if self.adjoints.contains(&key_of(field)) {
+                field.needs_derivative(Derivative::Adjoint, Location::caller())?;
+            }
+        }
+        Ok(())
     }
 
     /// A use of a field at unknown indices.
@@ -546,6 +545,11 @@ impl Recorder {
             return Err(too_large(&report, self.bytes, self.limit));
         }
         let copy = state.unit.take(&skipped)?;
+        let reason = (unit, needed.kernel, by.map(|place| place.kernel));
+        if !self.explained.contains(&reason) {
+            self.explained.push(reason);
+            self.explain(unit, needed.kernel, &report);
+        }
         self.bytes += report.bytes;
         let before = self.entries.len();
         for field in self.fields.iter_mut().filter(|f| f.unit == unit) {
@@ -561,6 +565,29 @@ impl Recorder {
         Ok(())
     }
 
+    /// Adds a remark about a copy.
+    fn explain(&self, unit: u32, kernel: u32, report: &SavedField) {
+        let Some(needing) = self.kernels.get(kernel as usize) else {
+            return;
+        };
+        let needed_at = report.needed_at.as_ref();
+        let needed_at = needed_at.map_or_else(String::new, ToString::to_string);
+        let at = report.overwritten_at.as_ref().or(report.needed_at.as_ref());
+        let remark = Remark {
+            task: needing.compiled.name().to_owned(),
+            at: at.cloned(),
+            decision: Decision::Saved {
+                field: report.name.clone(),
+                bytes: report.bytes,
+                needed_at,
+            },
+        };
+        self.units[unit as usize]
+            .unit
+            .world()
+            .add_remarks(&[remark]);
+    }
+
     /// The fields of a tree that are not copied with it: gradients, which are no part of its state.
     pub(super) fn skipped(&self, unit: u32) -> Vec<entities::Field> {
         let Unit::Tree(WholeTree(tree)) = &self.units[unit as usize].unit else {
@@ -568,6 +595,7 @@ impl Recorder {
         };
         let address = Arc::as_ptr(tree).addr();
         let own = self.adjoints.iter().filter(|key| key.0 == address);
+        let own = own.filter(|key| !self.accessed.contains(key));
         own.map(|key| entities::Field::from_u32(key.1)).collect()
     }
 

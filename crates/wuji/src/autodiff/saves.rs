@@ -3,6 +3,7 @@
 use crate::autodiff::trees::{First, TreeCopy};
 use crate::host::{ElementBox, FieldHandle, HostAccess};
 use crate::layout::TreeInner;
+use crate::world::World;
 use std::sync::Arc;
 use wuji_ir::entities::Field;
 use wuji_ir::{Error, Result};
@@ -50,6 +51,13 @@ impl Unit {
             Ok(Unit::Field(field.clone()))
         } else {
             Ok(Unit::Tree(WholeTree(field.tree.clone())))
+        }
+    }
+
+    pub(crate) fn world(&self) -> &World {
+        match self {
+            Unit::Field(field) => &field.tree.world,
+            Unit::Tree(WholeTree(tree)) => &tree.world,
         }
     }
 

@@ -1,11 +1,13 @@
 //! The reverse sweep of a tape: gradient kernels in reverse order, on the values that they need.
 
-use crate::autodiff::Derivative;
+use crate::autodiff::derive::DerivedTrees;
+use crate::autodiff::levels::Levels;
 use crate::autodiff::modes::{can_record, records};
 use crate::autodiff::recorder::{
     CUSTOM, DEACTIVATED, NOTHING, OVERWRITTEN, RecordedKernel, Recorder, UnitState, Variant,
 };
 use crate::autodiff::saves::{Snapshot, Unit};
+use crate::autodiff::tape::Seed;
 use crate::launch::{Compiled, Launch};
 use crate::world::{World, lock};
 use rustc_hash::FxHashMap;
@@ -14,8 +16,8 @@ use wuji_compile::autodiff::{CellVersion, UseKind};
 use wuji_ir::{Error, Result};
 
 impl Recorder {
-    /// Runs the gradients in reverse order.
-    pub(crate) fn backward(&self, world: &World) -> Result<()> {
+    /// Runs the gradients in reverse order. With a seed, the gradient of the loss is 1 then.
+    pub(crate) fn backward(&self, world: &World, seed: Option<&Seed>) -> Result<()> {
         can_record(world)?;
         let copied = self.units.iter().find(|u| !u.copies.is_empty());
         if let Some(unit) = copied.filter(|_| records(world)) {
@@ -29,10 +31,15 @@ impl Recorder {
                     "keep a history axis, `x[[t + 1, i]] = ..`, so that nothing is overwritten",
                 ));
         }
-        self.sweep(world, Restored::new(self)?)
+        let levels = Levels::of(self, world)?;
+        if let Some(seed) = seed {
+            seed.fill(&levels)?;
+        }
+        self.sweep(world, &levels, Restored::new(self)?)?;
+        levels.finish(self)
     }
 
-    fn sweep(&self, world: &World, mut restored: Restored<'_>) -> Result<()> {
+    fn sweep(&self, world: &World, levels: &Levels, mut restored: Restored<'_>) -> Result<()> {
         for (number, entry) in self.entries.iter().enumerate().rev() {
             if entry.params == CUSTOM {
                 (self.custom[entry.what as usize])()?;
@@ -43,12 +50,12 @@ impl Recorder {
             }
             if entry.params == OVERWRITTEN {
                 let field = &self.fields[entry.what as usize].handle;
-                field.expect_derivative(Derivative::Adjoint)?.clear()?;
+                levels.expect_adjoint(field)?.clear()?;
                 continue;
             }
             if entry.params == DEACTIVATED {
                 for elements in &self.deactivated[entry.what as usize] {
-                    let adjoint = elements.field.expect_derivative(Derivative::Adjoint)?;
+                    let adjoint = levels.expect_adjoint(&elements.field)?;
                     elements.end_adjoints(&adjoint)?;
                 }
                 continue;
@@ -56,16 +63,17 @@ impl Recorder {
             let variant = &self.variants[entry.what as usize];
             let kernel = &self.kernels[variant.kernel as usize];
             restored.bring(kernel, number)?;
-            let gradient = self.gradient(world, variant)?;
-            let arrays = kernel.derived.array_args(&[])?;
+            let derived = levels.derived(self, variant.kernel);
+            let gradient = self.gradient(world, variant, derived)?;
+            let arrays = derived.array_args(&[])?;
             let start = entry.params as usize;
             let launched = Launch {
                 compiled: &gradient,
                 params: &self.params[start..start + kernel.slots],
-                trees: &kernel.derived.trees,
+                trees: &derived.trees,
                 arrays: &arrays,
-                scalars: &kernel.derived.scalars,
-                array_fields: &kernel.derived.array_fields,
+                scalars: &derived.scalars,
+                array_fields: &derived.array_fields,
             }
             .run(world)?;
             if let Some(error) = launched.error {
@@ -75,15 +83,18 @@ impl Recorder {
         restored.finish()
     }
 
-    fn gradient(&self, world: &World, variant: &Variant) -> Result<Arc<Compiled>> {
+    fn gradient(
+        &self,
+        world: &World,
+        variant: &Variant,
+        derived: &DerivedTrees,
+    ) -> Result<Arc<Compiled>> {
         let mut gradient = lock(&variant.gradient);
         if let Some(gradient) = &*gradient {
             return Ok(gradient.clone());
         }
         let kernel = &self.kernels[variant.kernel as usize];
-        let found = kernel
-            .derived
-            .gradient(world, &kernel.compiled, &variant.overwritten)?;
+        let found = derived.gradient(world, &kernel.compiled, &variant.overwritten)?;
         Ok(gradient.insert(found).clone())
     }
 }

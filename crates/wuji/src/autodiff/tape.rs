@@ -1,6 +1,7 @@
 //! Tapes: launches in order, and their gradients in reverse order.
 
 use crate::autodiff::Differentiable;
+use crate::autodiff::levels::Levels;
 use crate::autodiff::modes::can_record;
 use crate::autodiff::recorder::{Recorder, SavedField};
 use crate::autodiff::{Derivative, InMode, Mode};
@@ -51,7 +52,7 @@ impl Tape {
     #[track_caller]
     pub fn backward(&self) -> Result<()> {
         let at = here(Location::caller());
-        let done = self.recorder.backward(&self.world);
+        let done = self.recorder.backward(&self.world, None);
         done.map_err(|e| e.or_at(at))
     }
 
@@ -111,7 +112,7 @@ impl World {
         let seed = seed_of(loss.subject().0).map_err(|e| e.or_at(at.clone()))?;
         self.clear_gradients().map_err(|e| e.or_at(at.clone()))?;
         let (recorder, result) = self.recorded(launches).map_err(|e| e.or_at(at.clone()))?;
-        let done = seed.fill().and_then(|()| recorder.backward(self));
+        let done = recorder.backward(self, Some(&seed));
         done.map_err(|e| e.or_at(at))?;
         Ok(result)
     }
@@ -145,13 +146,25 @@ impl World {
 
 /// The gradient of a loss, which becomes 1.
 pub(crate) struct Seed {
-    gradient: dynamic::Field,
+    gradient: FieldHandle,
     one: u64,
 }
 
 impl Seed {
-    pub(crate) fn fill(&self) -> Result<()> {
-        self.gradient.fill(&[self.one])
+    /// In a reverse sweep with its own places for adjoints.
+    pub(super) fn fill(&self, levels: &Levels) -> Result<()> {
+        self.fill_in(levels.instead_of(self.gradient.clone()))
+    }
+
+    /// In the gradient itself.
+    pub(crate) fn fill_gradient(&self) -> Result<()> {
+        self.fill_in(self.gradient.clone())
+    }
+
+    fn fill_in(&self, field: FieldHandle) -> Result<()> {
+        let tree = Tree { inner: field.tree };
+        let field = dynamic::Field::of(&tree, field.field.as_u32())?;
+        field.fill(&[self.one])
     }
 }
 
@@ -170,12 +183,8 @@ pub(crate) fn seed_of(loss: &FieldHandle) -> Result<Seed> {
                 .help("add its elements up in a field without axes, or use `record_tape` and set the gradients of all of them"));
         }
     };
-    let gradient = loss.expect_derivative(Derivative::Adjoint)?;
-    let tree = Tree {
-        inner: gradient.tree,
-    };
     Ok(Seed {
-        gradient: dynamic::Field::of(&tree, gradient.field.as_u32())?,
+        gradient: loss.expect_derivative(Derivative::Adjoint)?,
         one: Imm::float(scalar, 1.0).bits(),
     })
 }

@@ -130,7 +130,7 @@ impl TreeCopy {
     }
 }
 
-fn import(field: &FieldHandle, cells: &ActiveCells) -> Result<()> {
+pub(super) fn import(field: &FieldHandle, cells: &ActiveCells) -> Result<()> {
     field.access()?.import_active(cells, field.size()?)
 }
 

@@ -149,7 +149,7 @@ pub fn add_custom_gradient(
 
 /// Makes the gradient of a loss 1. An error if it has none, or is not one float.
 pub fn seed(loss: &Field) -> Result<()> {
-    seed_of(loss.handle())?.fill()
+    seed_of(loss.handle())?.fill_gradient()
 }
 
 /// An error if a field cannot be the loss of a tape.

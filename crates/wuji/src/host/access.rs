@@ -1,6 +1,6 @@
 //! One call of the host on a field or view: checks, activation, lists and exports, whatever nodes are above.
 
-use crate::autodiff::Extent;
+use crate::autodiff::{Elements, Extent};
 use crate::element::Element;
 use crate::layout::{TreeBody, TreeInner};
 use crate::services::{Service, Subject};
@@ -11,6 +11,7 @@ use std::panic::Location;
 use std::sync::Arc;
 use wuji_ir::entities::{self, Node};
 use wuji_ir::layout::NodeKind;
+use wuji_ir::types::Structs;
 use wuji_ir::{Error, Result};
 use wuji_runtime::Memory;
 use wuji_runtime::address::Address;
@@ -96,6 +97,12 @@ impl<'a> HostAccess<'a> {
         informed.map_err(|e| e.or_at(here(self.caller)))
     }
 
+    /// In forward mode, makes the tangents of elements zero that the host writes to.
+    pub(crate) fn end_tangents(&self, elements: &Elements<'_>) -> Result<()> {
+        let ended = self.tree.end_tangents(self.field, elements);
+        ended.map_err(|e| e.or_at(here(self.caller)))
+    }
+
     /// Allocates zeroed memory on the device of the field.
     pub(crate) fn allocate_on_device(&self, bytes: u64) -> Result<Memory> {
         let memory = self.tree.world.device().reserve(bytes);
@@ -158,6 +165,7 @@ impl<'a> HostAccess<'a> {
             return Ok(false);
         };
         self.before_write(Extent::Some)?;
+        self.end_tangents(&Elements::One(at, part.clone()))?;
         let offset = address.offset(at.iter().copied());
         let range = offset + part.start..offset + part.end;
         let mut guard = self.body.memory.lock()?;
@@ -174,7 +182,8 @@ impl<'a> HostAccess<'a> {
     pub(crate) fn store(&self, at: &[i64], value: &[u64]) -> Result<()> {
         let mut params = words(at);
         params.extend(value);
-        self.serve(Service::Set, &params, &[]).map(|_| ())
+        self.serve(Service::Set, &params, &[])?;
+        self.end_tangents(&Elements::One(at, 0..self.size()))
     }
 
     pub(crate) fn is_active(&self, at: &[i64]) -> Result<bool> {
@@ -244,7 +253,34 @@ impl<'a> HostAccess<'a> {
         }
         let mut params = words(at);
         params.extend(value);
-        Ok(self.serve(Service::Append, &params, &[])? as i32)
+        let index = self.serve(Service::Append, &params, &[])? as i32;
+        let new = self.appended(at, index);
+        self.end_tangents(&Elements::One(&new, 0..self.size()))?;
+        Ok(index)
+    }
+
+    /// The coordinates of a cell of a list.
+    fn appended(&self, at: &[i64], index: i32) -> Vec<i64> {
+        let list = self.body.shape.data.list_axis(self.node());
+        let axes = self.body.shape.fields[self.place()].axes.iter();
+        let mut others = at.iter().copied();
+        let coordinates = axes.map(|(axis, _)| {
+            if Some(*axis) == list {
+                i64::from(index)
+            } else {
+                others.next().unwrap_or(0)
+            }
+        });
+        coordinates.collect()
+    }
+
+    /// Bytes of an element.
+    fn size(&self) -> usize {
+        let mut structs = Structs::default();
+        let ty = self.body.shape.fields[self.place()]
+            .elem
+            .enter(&mut structs);
+        structs.size_align(ty).0 as usize
     }
 
     pub(crate) fn length(&self, at: &[i64]) -> Result<i32> {
@@ -309,7 +345,12 @@ impl<'a> HostAccess<'a> {
         coordinates: &[i32],
         values: Option<(&mut [u64], usize)>,
     ) -> Result<()> {
-        self.import_by(Service::Import, (rows, rank), coordinates, values)
+        let writes = values.is_some();
+        self.import_by(Service::Import, (rows, rank), coordinates, values)?;
+        if writes {
+            self.end_tangents(&Elements::Rows(coordinates))?;
+        }
+        Ok(())
     }
 
     /// Gives active elements values; others stay inactive.

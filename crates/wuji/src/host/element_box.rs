@@ -1,6 +1,6 @@
 //! A box of elements as bytes: read, written, filled and copied in place, on the host or on a GPU.
 
-use crate::autodiff::Extent;
+use crate::autodiff::{Elements, Extent};
 use crate::host::HostAccess;
 use crate::services::Service;
 use smallvec::SmallVec;
@@ -80,6 +80,16 @@ impl<'a> ElementBox<'a> {
         }
     }
 
+    /// Tells the modes of this thread that the elements are about to change.
+    fn before_write(&self) -> Result<()> {
+        let extent = self.extent();
+        self.access.before_write(extent)?;
+        match extent {
+            Extent::Whole => Ok(()),
+            Extent::Some => self.access.end_tangents(&Elements::Box(&self.window)),
+        }
+    }
+
     /// From the first to the last byte.
     fn span(&self, address: &Address) -> Range<usize> {
         address.span(&self.window, self.size)
@@ -137,7 +147,7 @@ impl<'a> ElementBox<'a> {
 
     /// Visits all elements as [`ElementBox::read`] does, and keeps what the visitor leaves in them. Activates all of them.
     pub(crate) fn write(&self, mut visit: impl FnMut(&mut [u8], usize)) -> Result<()> {
-        self.access.before_write(self.extent())?;
+        self.before_write()?;
         let size = self.size;
         let Some(address) = self.address() else {
             let mut buffer = self.access.buffer(self.count(), size as u64)?;
@@ -168,7 +178,7 @@ impl<'a> ElementBox<'a> {
         let Some(address) = self.address() else {
             return Ok(false);
         };
-        self.access.before_write(self.extent())?;
+        self.before_write()?;
         let (memory, span) = (self.memory(), self.span(address));
         if memory.is_on_device() {
             if self.is_gapless(address) {
@@ -195,7 +205,7 @@ impl<'a> ElementBox<'a> {
 
     /// Stores one value, as scalars, in all elements; activates them in a sparse layout.
     pub(crate) fn fill_by_kernel(&self, value: &[u64]) -> Result<()> {
-        self.access.before_write(self.extent())?;
+        self.before_write()?;
         let mut params = self.corners();
         params.extend(value);
         (self.access.serve(Service::FillBox, &params, &[])).map(|_| ())
@@ -212,7 +222,7 @@ impl<'a> ElementBox<'a> {
             return Err(Error::new("W0112", what).note(format!("{own:?} and {its:?}")));
         }
         if way == Way::FromArray {
-            self.access.before_write(self.extent())?;
+            self.before_write()?;
         }
         if let Some(address) = self.address()
             && self.is_contiguous(address)
@@ -240,7 +250,7 @@ impl<'a> ElementBox<'a> {
         if std::ptr::eq(to_memory, from_memory) && to_span == span {
             return Ok(true);
         }
-        self.access.before_write(self.extent())?;
+        self.before_write()?;
         if self.is_contiguous(own) && from.is_contiguous(its) {
             to_memory.copy_part(to_span.start, from_memory, span)?;
             return Ok(true);

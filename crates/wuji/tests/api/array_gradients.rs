@@ -290,17 +290,6 @@ mod errors {
     }
 
     #[test]
-    fn a_gradient_cannot_be_a_value_on_its_tape() {
-        let world = World::interpreter().unwrap();
-        let (x, z) = (array(&world, "x", &[1.0]), array(&world, "z", &[0.0]));
-        let gradient = x.grad().unwrap();
-        assert_eq!(
-            code(world.record_tape(|| product(&x, &gradient, &z))),
-            "W0739"
-        );
-    }
-
-    #[test]
     fn values_from_before_and_after_a_kernel_are_refused() {
         #[kernel]
         fn both(x: &NdArray<f64, 1>, y: &NdArray<f64, 1>) {

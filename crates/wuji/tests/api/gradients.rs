@@ -269,31 +269,6 @@ mod tapes {
     }
 
     #[test]
-    fn a_field_is_not_a_value_and_a_gradient_on_one_tape() {
-        let world = World::interpreter().unwrap();
-        let (x, y, loss) = (field(&world, "x", 2), field(&world, "y", 2), loss(&world));
-        let nested = world.record_tape(|| {
-            world.tape(&loss, || {
-                square(&x, &y)?;
-                total(&y, &loss)
-            })
-        });
-        assert_eq!(code(nested), "W0739");
-        let gradient = x.grad().unwrap();
-        let tape = world.record_tape(|| {
-            square(&gradient, &y)?;
-            square(&x, &y)
-        });
-        assert_eq!(code(tape), "W0739");
-        // Without gradients of its own, it is a field like others.
-        let z = world.field::<f32, 1>("z", 2).unwrap();
-        assert_eq!(
-            world.record_tape(|| square(&gradient, &z)).unwrap().len(),
-            0
-        );
-    }
-
-    #[test]
     fn wrong_use_of_tapes_is_reported() {
         let world = World::interpreter().unwrap();
         let (x, y, loss) = (field(&world, "x", 2), field(&world, "y", 2), loss(&world));

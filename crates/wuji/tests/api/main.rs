@@ -22,6 +22,7 @@ mod host_data;
 mod kernels;
 mod language;
 mod limits;
+mod nested_tapes;
 #[path = "../../../wuji-runtime/tests/runtime/process.rs"]
 mod process;
 mod quantized;
