@@ -12,7 +12,6 @@ from wuji.exceptions import NotYet
 
 NAMES: dict[Any, list[str]] = {
     ti.aot: "export export_as Module GfxRuntime140".split(),
-    ti.types.quant: "int fixed float".split(),
     ti.Mesh: "load_meta generate_meta".split(),
 }
 
@@ -28,8 +27,6 @@ def test_functions(owner: Any, name: str) -> None:
 @pytest.mark.parametrize(
     "use",
     [
-        lambda: ti.BitpackedFields(32),
-        lambda: ti.quant.int(5, True),
         lambda: ti.Mesh(),
     ],
 )
@@ -42,11 +39,11 @@ def test_errors_in_a_kernel_show_the_line() -> None:
     @ti.kernel
     def run():
         for _ in range(4):
-            ti.quant.int(5, True)
+            ti.mesh_patch_idx()
 
     with pytest.raises(NotYet, match="test_missing.py") as caught:
         run()
-    assert "quant" in str(caught.value) and "W0607" in str(caught.value)
+    assert "mesh" in str(caught.value) and "W0607" in str(caught.value)
 
 
 def test_experimental_real_func_is_deprecated() -> None:

@@ -165,7 +165,7 @@ _LAZY_NAMES = {
     "solve": ("lang.decompositions", "solve"),
     "Texture": ("lang.texture", "Texture"),
     "Format": ("lang.texture", "Format"),
-    "BitpackedFields": ("quant", "BitpackedFields"),
+    "BitpackedFields": ("lang.packed", "BitpackedFields"),
     "Mesh": ("lang.mesh", "Mesh"),
     "MeshInstance": ("lang.mesh", "MeshInstance"),
     "set_logging_level": ("_logging", "set_logging_level"),

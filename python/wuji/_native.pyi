@@ -3,6 +3,7 @@
 Types are spelled as in the text of the IR: ``"f32"``, ``"i64x3"``, ``"f32x2x3"``, ``"s0"``.
 """
 
+import builtins
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias, final
 
@@ -79,6 +80,19 @@ class Graph:
     def __len__(self) -> int: ...
 
 @final
+class Quantized:
+    """How a number is stored in a word."""
+
+    @staticmethod
+    def int(bits: builtins.int, signed: bool) -> Quantized: ...
+    @staticmethod
+    def fixed(bits: builtins.int, signed: bool, scale: builtins.float, stochastic: bool) -> Quantized: ...
+    @staticmethod
+    def float(exponent: builtins.int, fraction: builtins.int, signed: bool, stochastic: bool) -> Quantized: ...
+    def check(self, compute: str) -> None:
+        """Raise if the type cannot store numbers that kernels see as scalars of type ``compute``."""
+
+@final
 class Layout:
     """A layout under construction. Node 0 is the root."""
 
@@ -86,7 +100,7 @@ class Layout:
     def node(
         self,
         parent: int,
-        kind: str,  # "dense", "pointer", "bitmasked", "hash", "dynamic"
+        kind: str,  # "dense", "pointer", "bitmasked", "hash", "dynamic", "bit_array"
         axes: Sequence[int],  # 0 to 7
         extents: Sequence[int],  # empty for a hash node without bounds
         chunk: int = 0,  # dynamic: 0 lets the core choose
@@ -96,6 +110,29 @@ class Layout:
         self, node: int, name: str, type: str, offset: Sequence[int] | None = None
     ) -> int:
         """Place a field of a scalar, vector or matrix type; return its number in the tree. Indices are ordered by axis number."""
+    def bit_struct(self, bits: int) -> int:
+        """Create a word of some bits, in which `place_packed` packs fields; return its number."""
+    def shared_exponent(self, bit_struct: int) -> int:
+        """Create a group of numbers that share an exponent; return its number in the bit struct."""
+    def place_packed(
+        self,
+        node: int,
+        bit_struct: int,
+        group: int | None,
+        name: str,
+        type: str,
+        quantized: Sequence[Quantized],  # one for all scalars, or one for each
+        offset: Sequence[int] | None = None,
+    ) -> int: ...
+    def place_in_bit_array(
+        self,
+        node: int,
+        bits: int,
+        name: str,
+        type: str,
+        quantized: Sequence[Quantized],
+        offset: Sequence[int] | None = None,
+    ) -> int: ...
     def cells(self, node: int, name: str) -> int:
         """Create a field without elements that represents the cells of a node."""
     def finish(self) -> Tree: ...

@@ -1,9 +1,9 @@
 """Scalar types, compound types and kernel parameter annotations."""
 
-from . import quant
 from .lang import compound as annotations
 from .lang import compound as compound_types
 from .lang import dtypes as primitive_types
+from .lang import quant
 from .lang.compound import (
     ArgPackType,
     CompoundType,

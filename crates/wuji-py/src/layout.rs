@@ -3,6 +3,7 @@
 use crate::convert::parse_plain;
 use crate::error::{OrRaise, raised};
 use crate::field::Field;
+use crate::quantized::Quantized;
 use crate::waiting::waiting;
 use crate::world::World;
 use pyo3::prelude::*;
@@ -69,6 +70,50 @@ impl Layout {
         let ty = parse_plain(r#type)?;
         let layout = self.open()?;
         layout.place(node, name, ty, offset.as_deref()).or_raise()
+    }
+
+    fn bit_struct(&mut self, bits: u32) -> PyResult<usize> {
+        self.open()?.bit_struct(bits, false).or_raise()
+    }
+
+    fn shared_exponent(&mut self, bit_struct: usize) -> PyResult<usize> {
+        self.open()?.shared_exponent(bit_struct).or_raise()
+    }
+
+    #[pyo3(signature = (node, bit_struct, group, name, r#type, quantized, offset=None))]
+    fn place_packed(
+        &mut self,
+        node: u32,
+        bit_struct: usize,
+        group: Option<usize>,
+        name: &str,
+        r#type: &str,
+        quantized: Vec<PyRef<'_, Quantized>>,
+        offset: Option<Vec<i64>>,
+    ) -> PyResult<u32> {
+        let ty = parse_plain(r#type)?;
+        let types: Vec<_> = quantized.iter().map(|q| q.ty).collect();
+        let place = (bit_struct, group);
+        self.open()?
+            .place_packed(node, place, (name, ty), &types, offset.as_deref())
+            .or_raise()
+    }
+
+    #[pyo3(signature = (node, bits, name, r#type, quantized, offset=None))]
+    fn place_in_bit_array(
+        &mut self,
+        node: u32,
+        bits: u32,
+        name: &str,
+        r#type: &str,
+        quantized: Vec<PyRef<'_, Quantized>>,
+        offset: Option<Vec<i64>>,
+    ) -> PyResult<u32> {
+        let ty = parse_plain(r#type)?;
+        let types: Vec<_> = quantized.iter().map(|q| q.ty).collect();
+        self.open()?
+            .place_in_bit_array(node, bits, (name, ty), &types, offset.as_deref())
+            .or_raise()
     }
 
     fn cells(&mut self, node: u32, name: &str) -> PyResult<u32> {

@@ -23,6 +23,7 @@ mod linalg;
 mod ndarray;
 mod pictures;
 mod program;
+mod quantized;
 mod waiting;
 mod window;
 mod world;
@@ -46,6 +47,7 @@ fn native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<world::World>()?;
     m.add_class::<layout::Layout>()?;
     m.add_class::<layout::Tree>()?;
+    m.add_class::<quantized::Quantized>()?;
     m.add_class::<field::Field>()?;
     m.add_class::<ndarray::Ndarray>()?;
     m.add_class::<builder::Builder>()?;

@@ -9,6 +9,7 @@ def of_kernel(name: str, error: str, phrase: str, signature: str, call: str, bod
 
 of_kernel("a parameter without annotation", "TaichiSyntaxError", "Taichi kernels parameters must be type annotated", "a)", "run(1)")
 of_kernel("an annotation that is a number", "TaichiSyntaxError", "Invalid type annotation", "a: 3)", "run(1)")
+of_kernel("an annotation that is a quantized type", "TaichiSyntaxError", "Invalid type annotation", "a: ti.types.quant.int(5))", "run(1)")
 of_kernel("an annotation that is not defined", "TaichiSyntaxError", "Invalid type annotation", 'a: "abc")', "run(1)")
 of_kernel("positional parameters", "TaichiSyntaxError", "Taichi kernels do not support variable positional parameters (i.e., *args)", "*a)", "run(1)")
 of_kernel("keyword parameters", "TaichiSyntaxError", "Taichi kernels do not support variable keyword parameters (i.e., **kwargs)", "**a)", "run(a=1)")

@@ -33,6 +33,28 @@ mistake("a node after finalizing", "TaichiRuntimeError", "FieldsBuilder finalize
 mistake("a tree that is destroyed twice", "TaichiRuntimeError", "SNode tree has been destroyed", PLACED + "tree.destroy()\ntree.destroy()")
 mistake("a field before init", "TaichiRuntimeError", "maybe you forgot to call `ti.init()` first?", "ti.reset()\nti.field(ti.i32, 3)")
 
+# Quantized types.
+PACKED = "q = ti.types.quant\nx, y, pack = ti.field(q.int(5)), ti.field(q.int(5)), ti.BitpackedFields(max_num_bits=8)\n"
+mistake("a fixed-point type that computes with integers", "RuntimeError", "", "ti.types.quant.fixed(10, compute=ti.i32)")
+mistake("a quantized float with a large exponent", "RuntimeError", "", "ti.types.quant.float(9, 8)")
+mistake("bits that are not an integer", "TypeError", "", "ti.types.quant.int(5.0)")
+mistake("a word of 7 bits", "RuntimeError", "7", "ti.BitpackedFields(max_num_bits=7)")
+mistake("bits that do not fit a word", "RuntimeError", "", PACKED + "pack.place(x, y)")
+mistake("a plain field in a word", "RuntimeError", "", PACKED + "pack.place(ti.field(ti.i32))")
+mistake("a number in a word", "AssertionError", "", PACKED + "pack.place(3)")
+mistake("integers that share an exponent", "RuntimeError", "", PACKED + "ti.BitpackedFields(max_num_bits=32).place(x, y, shared_exponent=True)")
+mistake("exponents of several sizes", "RuntimeError", "", "q = ti.types.quant\nti.BitpackedFields(max_num_bits=32).place(ti.field(q.float(5, 8)), ti.field(q.float(6, 8)), shared_exponent=True)")
+mistake("one number that shares an exponent", "TaichiSyntaxError", "At least 2 fields need to be placed when shared_exponent=True", "pack = ti.BitpackedFields(max_num_bits=32)\npack.place(ti.field(ti.types.quant.float(5, 8)), shared_exponent=True)")
+mistake("a word that is placed twice", "RuntimeError", "This variable has been placed", PACKED + "pack.place(x)\nti.root.dense(ti.i, 4).place(pack)\nti.root.dense(ti.i, 4).place(pack)")
+mistake("a word that is not placed", "RuntimeError", "field(s) are not placed", PACKED + "pack.place(x)\nx[0] = 1")
+mistake("a quantized field in a dense node", "RuntimeError", "", PACKED + "ti.root.dense(ti.i, 4).place(x)\nx[0] = 1")
+mistake("a quantized field with a shape", "RuntimeError", "", "x = ti.field(ti.types.quant.int(5), shape=4)\nx[0] = 1")
+mistake("two fields in a quantized array", "RuntimeError", "", PACKED + "ti.root.dense(ti.i, 4).quant_array(ti.i, 4, max_num_bits=64).place(x, y)\nx[0] = 1")
+mistake("a plain field in a quantized array", "RuntimeError", "", "x = ti.field(ti.i8)\nti.root.dense(ti.i, 4).quant_array(ti.i, 4, max_num_bits=32).place(x)\nx[0] = 1")
+mistake("a node below a quantized array", "RuntimeError", "", PACKED + "ti.root.dense(ti.i, 4).quant_array(ti.i, 4, max_num_bits=32).dense(ti.i, 2).place(x)\nx[0] = 1")
+mistake("an array of a quantized type", "TaichiRuntimeError", "is not supported as ndarray element type", "ti.ndarray(ti.types.quant.int(5), shape=4)")
+mistake("components with several compute types", "TaichiRuntimeError", "Member fields of a matrix field must have the same compute type", "ti.Vector.field(2, dtype=[ti.f32, ti.i32])")
+
 # Copies.
 mistake("an array of another shape", "ValueError", "does not match the numpy array shape (4,)", "ti.field(ti.i32, 3).from_numpy(np.zeros(4))")
 mistake("a copy of a number", "TypeError", "Cannot copy from a non-field object", "ti.field(ti.i32, 3).copy_from(3)")

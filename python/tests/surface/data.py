@@ -14,7 +14,7 @@ s.works("ti.FieldsBuilder", "fb = ti.FieldsBuilder()\nf = ti.field(ti.i32)\nfb.d
 s.works(".dense .pointer .bitmasked", "f = ti.field(ti.i32)\nti.root{}(ti.i, 8).dense(ti.i, 4).place(f)\nf[17] = 1\nassert f[17] == 1")
 s.works(".dynamic", "f = ti.field(ti.i32)\nd = ti.root.dynamic(ti.i, 64, chunk_size=8)\nd.place(f)\n> for i in range(5):\n>     ti.append(d, [], i)\n> assert ti.length(d, []) == 5")
 s.works(".hash .morton", "f = ti.field(ti.i32)\n(ti.root.hash(ti.ij, 64) if '{}' == '.hash' else ti.root.dense(ti.ij, 64).morton()).place(f)\nf[5, 6] = 1\nassert f[5, 6] == 1", "removed from Taichi")
-s.refused(".quant_array", "ti.root{}(ti.i, 8, max_num_bits=32)")
+s.works(".quant_array", "f = ti.field(ti.types.quant.int(4))\nti.root.dense(ti.i, 4){}(ti.i, 8, max_num_bits=32).place(f)\nf[9] = -8\nassert f[9] == -8 and f.shape == (32,)", "an array that does not fit its word is an error")
 s.works(".place", "a, b = ti.field(ti.i32), ti.field(ti.f32)\nti.root.dense(ti.i, 4).place(a, b, offset=(-2,))\na[-2] = 1")
 s.works(".lazy_grad .lazy_dual", "f = ti.field(ti.f32)\nti.root.dense(ti.i, 4).place(f)\nti.root{}()\nassert getattr(f, '{.}'[5:]).to_numpy()[1] == 0")
 s.works(".deactivate_all", "f = ti.field(ti.i32)\np = ti.root.pointer(ti.i, 8)\np.place(f)\nf[1] = 1\np.deactivate_all()\nassert f[1] == 0")

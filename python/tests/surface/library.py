@@ -17,9 +17,16 @@ s.works("ti.ad.clear_all_gradients", "x = ti.field(ti.f32, 3, needs_grad=True)\n
 s.works("ti.stop_grad", SQUARE.replace("x[i] ** 2", "x[i] * ti.stop_grad(x[i])") + "with ti.ad.Tape(loss):\n    k()\nassert x.grad[2] == 3", "of a field, and of a value")
 
 s = Section("Quantized types")
-s.refused("ti.types.quant.int ti.types.quant.fixed ti.quant.int ti.quant.fixed", "{}(8)")
-s.refused("ti.types.quant.float ti.quant.float", "{}(5, 10)")
-s.refused("ti.BitpackedFields", "{}(32)")
+PACK = "pack = ti.BitpackedFields(max_num_bits=32)\npack.place(x)\nti.root.dense(ti.i, 4).place(pack)\n"
+s.works("ti.types.quant.int", "x = ti.field({}(5))\n" + PACK + "x[1] = -16\nassert x[1] == -16", "numbers of more than 32 bits are `i64` or `u64` in kernels")
+s.works("ti.quant.int", "x = ti.field({}(5))\n" + PACK + "x[1] = 31\nassert x[1] == 31", "the spelling up to Taichi 1.0: unsigned by default")
+s.works("ti.types.quant.fixed", "x = ti.field({}(8, max_value=2.0))\n" + PACK + "x[1] = -0.5\nx[2] = 9\nassert x[1] == -0.5 and x[2] == 2 - 1 / 64", "stores round to the nearest and saturate; Taichi wraps")
+s.works("ti.quant.fixed", "x = ti.field({}(frac=8, range=2.0))\n" + PACK + "x[1] = -0.5\nassert x[1] == -0.5", "the spelling up to Taichi 1.0")
+s.works("ti.types.quant.float ti.quant.float", "x = ti.field({}(5, 10))\n" + PACK + "x[1] = -0.5\nassert x[1] == -0.5", "subnormal numbers are stored as zero, too large ones as infinity")
+s.works("ti.BitpackedFields", "x, y = ti.field(ti.types.quant.float(5, 10)), ti.field(ti.types.quant.float(5, 10))\npack = {}(32)\npack.place(x, y, shared_exponent=True)\nti.root.dense(ti.i, 4).place(pack)\nx[1], y[1] = 1, 0.25\nassert x[1] == 1 and y[1] == 0.25", "also of vectors, matrices and structs")
+s.works(".bit_struct", "x, y = ti.field(ti.quant.int(5)), ti.field(ti.quant.int(5))\nti.root.dense(ti.i, 4).bit_struct(num_bits=32).place(x, y)\ny[1] = 3\nassert y[1] == 3 and x[1] == 0", "the spelling up to Taichi 1.0")
+s.works(".bit_array", "x = ti.field(ti.quant.int(1))\nti.root.dense(ti.i, 4).bit_array(ti.i, 32, num_bits=32).place(x)\nx[40] = 1\nassert x.to_numpy().sum() == 1", "the spelling up to Taichi 1.0")
+s.one("loop_config(bit_vectorize=)", "x = ti.field(ti.types.quant.int(1, False))\nti.root.dense(ti.i, 4).quant_array(ti.i, 32, max_num_bits=32).place(x)\n> ti.loop_config(bit_vectorize=True)\n> for i in x:\n>     x[i] = 1\nassert x.to_numpy().sum() == 128", "accepted; the compiler decides")
 
 s = Section("SIMT: thread blocks and warps")
 NOTE = "on a GPU and in the interpreter; compiling for the CPU raises W0350"

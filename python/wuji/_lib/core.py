@@ -102,7 +102,9 @@ def data_type_size(dtype: Any) -> int:
 
 
 def is_quant(dtype: Any) -> bool:
-    return False
+    from ..lang.quantized import QuantizedType
+
+    return isinstance(dtype, QuantizedType)
 
 
 def is_tensor(dtype: Any) -> bool:

@@ -9,11 +9,12 @@ def __getattr__(name: str) -> _Any:
     import importlib
     from importlib.util import find_spec
 
-    from . import missing
+    # Not `from . import missing`, which would come back here.
+    from .missing import attach_loaded
 
     if not name.startswith("__") and find_spec(f"{__name__}.{name}") is not None:
         module = importlib.import_module(f".{name}", __name__)
-        missing.attach_loaded()
+        attach_loaded()
         return module
     from ..compat.names import find
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..exceptions import WujiRuntimeError, WujiSyntaxError
 from . import runtime
+from .packed import check_shape
 from .snode import Axis, FieldsBuilder, check_extents, shape_of
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ def allocate(field: Field, shape: Any, order: str | None, offset: Any, parts: li
             raise WujiSyntaxError("shape cannot be None when order is set")
         runtime.current()
         return
+    check_shape(field)
     extents = shape_of(shape)
     check_extents(extents)
     if len(extents) > 8:

@@ -8,6 +8,7 @@ from ..exceptions import WujiSyntaxError, WujiTypeError
 from . import dtypes
 from .context import python_only
 from .dtypes import DataType
+from .quantized import QuantizedType, flat_types, storage
 
 if TYPE_CHECKING:
     from .ndarray import Ndarray
@@ -24,9 +25,12 @@ class CompoundType:
 
 
 class MatrixType(CompoundType):
-    """A vector or matrix type: ``ti.types.vector(n, dtype)`` or ``ti.types.matrix(n, m, dtype)``. Call it to create a value."""
+    """A vector or matrix type: ``ti.types.vector(n, dtype)`` or ``ti.types.matrix(n, m, dtype)``. Call it to create a value.
 
-    __slots__ = ("dtype", "ir", "m", "n", "ndim", "shape")
+    With a quantized type, ``dtype`` is what kernels see, and ``quantized`` how a field stores the components.
+    """
+
+    __slots__ = ("dtype", "ir", "m", "n", "ndim", "quantized", "shape")
 
     def __init__(self, n: int, m: int, ndim: int, dtype: Any = None) -> None:
         for extent in (n, m)[:ndim]:
@@ -37,7 +41,11 @@ class MatrixType(CompoundType):
         self.n = n
         self.m = m
         self.ndim = ndim
-        self.dtype: DataType = dtypes.need_scalar(float if dtype is None else dtype)
+        self.dtype: DataType
+        self.dtype, self.quantized = storage(float if dtype is None else dtype)
+        given = len(flat_types(dtype))
+        if given not in (1, self.count):
+            raise WujiTypeError(f"{given} types for the {self.count} components of a vector or matrix\n  = help: give one type, or one for each component")
         self.shape: tuple[int, ...] = (n, m)[:ndim]
         self.ir = "x".join([self.dtype.ir, *map(str, self.shape)])
 
@@ -92,15 +100,19 @@ class VectorType(MatrixType):
 
 
 class StructType(CompoundType):
-    """A struct type: ordered named members and methods."""
+    """A struct type: ordered named members and methods. ``quantized`` has the types of scalar members that a field stores in another way."""
 
-    __slots__ = ("__dict__", "members", "methods", "name")
+    __slots__ = ("__dict__", "members", "methods", "name", "quantized")
 
     def __init__(self, **members: Any) -> None:
         methods = members.pop("__struct_methods", {})
         self.name = members.pop("__struct_name", "struct")
         self.members: dict[str, Any] = {}
+        self.quantized: dict[str, QuantizedType] = {}
         for name, spec in members.items():
+            if isinstance(spec, QuantizedType):
+                self.quantized[name] = spec
+                spec = spec.compute
             self.members[name] = member_type(name, spec)
         self.methods: dict[str, Any] = dict(methods)
 
@@ -164,8 +176,8 @@ class NdarrayType:
         if isinstance(dtype, CompoundType):
             if element_dim is not None or element_shape is not None:
                 raise ValueError("`element_dim` and `element_shape` cannot be combined with a vector or matrix `dtype`")
-            if not isinstance(dtype, MatrixType):
-                raise WujiTypeError("array elements must be scalars, vectors or matrices")
+            if not isinstance(dtype, MatrixType) or dtype.quantized:
+                raise WujiTypeError("array elements must be scalars, vectors or matrices, and not quantized")
         elif dtype is not None:
             dtype = dtypes.need_scalar(dtype)
         if element_shape is not None:

@@ -143,6 +143,10 @@ def need_scalar(spec: Any) -> DataType:
     if found is None:
         from ..exceptions import WujiSpecError
 
+        compute = getattr(spec, "compute", None)
+        if isinstance(compute, DataType):
+            why = f"{spec!r} is not a type of values: it says how a field stores numbers\n  = help: kernels see them as {compute}; use that type here"
+            raise WujiSpecError(why, "W0150")
         raise WujiSpecError(f"Invalid data type {spec!r}: it is not a scalar type; the scalar types are {', '.join(t.name for t in ALL)}")
     return found
 

@@ -19,6 +19,7 @@ from .enums import Layout
 from .matrix import Matrix
 from .naming import assigned, label
 from .ndarray import Element, flat_value
+from .quantized import storage
 from .snode import Leaf, PlaceNode, SNode
 from .struct import Struct
 from .struct_element import StructElement
@@ -228,8 +229,9 @@ class ScalarField(Field):
 
     def __init__(self, dtype: Any, name: str = "") -> None:
         super().__init__(name)
-        self.dtype: DataType = dtypes.need_scalar(dtype)
-        self._leaf = Leaf(name, self.dtype.ir)
+        self.dtype: DataType
+        self.dtype, quantized = storage(dtype)
+        self._leaf = Leaf(name, self.dtype.ir, quantized=quantized)
 
     @classmethod
     def _of(cls, leaf: Leaf, dtype: DataType) -> ScalarField:
@@ -409,7 +411,7 @@ class MatrixField(Field):
     def __init__(self, ty: MatrixType, name: str = "") -> None:
         super().__init__(name)
         self.type = ty
-        self._leaf: Leaf | None = Leaf(name, ty.ir)
+        self._leaf: Leaf | None = Leaf(name, ty.ir, quantized=ty.quantized)
         self._parts: list[ScalarField] | None = None
 
     def _make_companion(self, kind: str) -> Any:
@@ -456,8 +458,11 @@ class MatrixField(Field):
     def _split(self) -> list[ScalarField]:
         """Store every component in a field of its own."""
         if self._parts is None:
-            self._parts = [ScalarField(self.dtype, f"{self._name}.{k}" if self._name else "") for k in range(self.type.count)]
             assert self._leaf is not None
+            # A gradient is stored as its compute type.
+            stored: Any = self._leaf.quantized or (self.dtype,)
+            types = stored if len(stored) > 1 else stored * self.type.count
+            self._parts = [ScalarField(t, f"{self._name}.{k}" if self._name else "") for k, t in enumerate(types)]
             for part in self._parts:
                 part._leaf.needed = self._leaf.needed
                 part._leaf.kind = self._leaf.kind
@@ -584,7 +589,9 @@ class StructField(Field):
     def __init__(self, ty: StructType, name: str = "") -> None:
         super().__init__(name)
         self.struct_type = ty
-        self._members: dict[str, Field] = {k: _member_field(t, f"{name}.{k}" if name else k) for k, t in ty.members.items()}
+        self._members: dict[str, Field] = {
+            k: _member_field(ty.quantized.get(k, t), f"{name}.{k}" if name else k) for k, t in ty.members.items()
+        }
 
     def _make_companion(self, kind: str) -> Any:
         members = {k: m._companion(kind) for k, m in self._members.items()}

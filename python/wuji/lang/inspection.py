@@ -9,7 +9,7 @@ import math
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .snode import SNode
+    from .snode import Leaf, SNode
 
 # A pointer with its lock; a list with its length.
 _HANDLE = 16
@@ -43,13 +43,26 @@ def offset_in_cell(node: SNode, number: int) -> int:
 
 
 def _parts(node: SNode) -> list[tuple[int, int]]:
-    return [element_size(leaf.type) for leaf in node.leaves] + [_container_size(child) for child in node.children]
+    packs: set[int] = set()
+    return [_leaf_size(leaf, packs) for leaf in node.leaves] + [_container_size(child) for child in node.children]
+
+
+def _leaf_size(leaf: Leaf, packs: set[int]) -> tuple[int, int]:
+    if leaf.pack is None:
+        return element_size(leaf.type)
+    # Packed fields are in the word of the first one.
+    is_first = id(leaf.pack) not in packs
+    packs.add(id(leaf.pack))
+    word = leaf.pack.bits // 8
+    return (word, word) if is_first else (0, 1)
 
 
 def _container_size(node: SNode) -> tuple[int, int]:
     count = math.prod(node.dims)
     if node.kind == "pointer":
         return _HANDLE * count, 8
+    if node.kind == "bit_array":
+        return node.chunk // 8, node.chunk // 8
     if node.kind in ("dynamic", "hash"):
         return _HANDLE, 8
     size, alignment = cell_size(node)

@@ -27,11 +27,9 @@ def loop_config(
         serialize: Run the iterations in order, on one thread.
         parallelize: 1 means `serialize`; other values are accepted and ignored. The world sets the number of threads.
         block_dim_adaptive: Accepted and ignored.
-        bit_vectorize: Not implemented yet.
+        bit_vectorize: Accepted and ignored: the compiler decides how many elements of a bit array it handles at a time.
         simd: Force or forbid vectorization. None lets the compiler decide. An extension to Taichi's API.
     """
-    if bit_vectorize:
-        refuse("bit_vectorize", "quantized types")
     if block_dim is not None and (not isinstance(block_dim, int) or block_dim < 1):
         raise WujiTypeError(f"`block_dim` must be a positive integer, not {block_dim!r}")
     config = context.current().config

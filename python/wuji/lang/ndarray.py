@@ -301,7 +301,7 @@ def ndarray(dtype: Any, shape: Any, needs_grad: bool = False) -> Ndarray:
     extents = shape_of(shape)
     if any(not 1 <= e < 1 << 31 for e in extents):
         raise WujiRuntimeError(f"{extents} is not a valid shape for ndarray: every extent must be 1 to 2^31 - 1", "W0101")
-    if isinstance(dtype, MatrixType):
+    if isinstance(dtype, MatrixType) and not dtype.quantized:
         return _with_grad(VectorNdarray if dtype.ndim == 1 else MatrixNdarray, dtype, extents, needs_grad)
     scalar = dtypes.scalar_type(dtype)
     if scalar is None:

@@ -32,6 +32,8 @@ _ACTIVE: dict[str, Any] = {
     "random_seed": 0,
     "verbose": True,
     "make_cpu_multithreading_loop": True,
+    "quant_opt_atomic_demotion": True,
+    "quant_opt_store_fusion": True,
     # Extensions to Taichi's options.
     "deterministic": False,
     "interpreter": False,
@@ -89,8 +91,6 @@ _IGNORED: dict[str, Any] = {
     "print_kernel_llvm_ir": False,
     "print_kernel_llvm_ir_optimized": False,
     "print_struct_llvm_ir": False,
-    "quant_opt_atomic_demotion": True,
-    "quant_opt_store_fusion": True,
     "real_matrix_scalarize": True,
     "saturating_grid_dim": 0,
     "simplify_after_lower_access": True,
@@ -114,6 +114,8 @@ _IGNORED: dict[str, Any] = {
 }
 
 DEFAULTS = {**_ACTIVE, **_IGNORED}
+# Options that turn an optimization of the compiler off.
+_SWITCHES = {"quant_opt_store_fusion": "store_fusion", "quant_opt_atomic_demotion": "quantized_ownership"}
 # Log levels of the core. At the default level, the environment variable WUJI_LOG decides.
 _LOGS = {"trace": "trace", "debug": "debug", "warn": "warn", "error": "error", "critical": "error", "off": "off"}
 _LEVELS = ("trace", "debug", "info", "warn", "error", "critical", "off")
@@ -177,7 +179,7 @@ class Config:
             "time_limit": float(values["time_limit"]) or None,
             "libdevice": libdevice.find(values["libdevice"]) if self.arch is archs.cuda else None,
             "wait_for_launches": True if values["wait_for_launches"] else None,
-            "without": [w for w in values["without"].split(",") if w],
+            "without": [w for w in values["without"].split(",") if w] + [switch for option, switch in _SWITCHES.items() if not values[option]],
         }
 
 

@@ -15,8 +15,9 @@ from . import inspection, recording, runtime
 from .compound import type_by_ir
 from .context import python_only
 from .errors import from_native
-from .missing import refuse
 from .naming import label
+from .packed import BitpackedFields, BitStruct, Pack, Placing, check_placed, check_word
+from .quantized import QuantizedType
 
 if TYPE_CHECKING:
     from .runtime import Runtime
@@ -99,7 +100,7 @@ class _Structure:
             leaf.node = None
             leaf.grad, leaf.dual = _frozen(leaf.grad), _frozen(leaf.dual)
         below = [cells for child in self.children for cells in child.freeze()]
-        self.sparse = below if self.kind in ("root", "dense") or self.cells is None else [self.cells]
+        self.sparse = below if self.kind in ("root", "dense", "bit_array") or self.cells is None else [self.cells]
         return self.sparse
 
     def companions(self, kind: str) -> list[Leaf]:
@@ -173,6 +174,8 @@ class SNode:
         if self._parent is None:
             return "ti.root"
         axes = "".join(_LETTERS[k] for k in self.axes)
+        if self.kind == "bit_array":
+            return f"{self._parent!r}.quant_array({axes}, {list(self.dims)}, max_num_bits={self.chunk})"
         return f"{self._parent!r}.{self.kind}({axes}, {list(self.dims)})"
 
     @property
@@ -190,6 +193,8 @@ class SNode:
     # Construction.
     def _add(self, kind: str, axis: Any, dims: Any, chunk: int = 0) -> SNode:
         self._owner._open()
+        if self.kind == "bit_array":
+            raise WujiRuntimeError(f"{self!r} holds one field, and no nodes\n  = help: put the nodes above it", "W0151")
         if isinstance(axis, (list, tuple)):
             axis = axes(*axis)
         if not isinstance(axis, Axis):
@@ -237,10 +242,18 @@ class SNode:
         self._structure.is_morton = True
         return self
 
-    def quant_array(self, *_: Any, **__: Any) -> SNode:
-        refuse("quant_array", "quantized types")
+    def quant_array(self, axes: Any, dimensions: Any, max_num_bits: int) -> SNode:
+        """Add an array of quantized numbers of one field, packed in a word of ``max_num_bits`` bits."""
+        return self._add("bit_array", axes, dimensions, check_word(max_num_bits))
 
-    bit_array = bit_struct = quant_array
+    def bit_array(self, axes: Any, dimensions: Any, num_bits: int) -> SNode:
+        """The older spelling of `quant_array`."""
+        return self.quant_array(axes, dimensions, num_bits)
+
+    def bit_struct(self, num_bits: int) -> BitStruct:
+        """Add a word of ``num_bits`` bits, in which fields are placed: the older spelling of `ti.BitpackedFields`."""
+        self._owner._open()
+        return BitStruct(self, num_bits)
 
     def place(self, *args: Any, offset: Any = None) -> SNode:
         """Place fields in the cells of this node."""
@@ -253,8 +266,8 @@ class SNode:
                 arg._place(self, where)
             elif isinstance(arg, (list, tuple)):
                 self.place(*arg, offset=offset)
-            elif type(arg).__name__ == "BitpackedFields":
-                refuse("ti.BitpackedFields", "quantized types")
+            elif isinstance(arg, BitpackedFields):
+                arg._place(self, where)
             elif arg is None:
                 raise ValueError("None cannot be placed: only fields of floats have `.grad` and `.dual`")
             else:
@@ -370,7 +383,7 @@ class SNode:
     @property
     def _num_dynamically_allocated(self) -> int:
         """Number of cells that are allocated because they are active; 0 for dense nodes."""
-        return 0 if self.kind in ("root", "dense", "place") else self._count_active()
+        return 0 if self.kind in ("root", "dense", "bit_array", "place") else self._count_active()
 
     @property
     def needs_grad(self) -> bool:
@@ -391,13 +404,17 @@ class Leaf:
     """A field placed in one node: scalars, vectors or matrices.
 
     One of floats has two companions of the same type, which can be placed like it: its gradient, and its tangent.
+    They are not quantized if it is.
     """
 
-    __slots__ = ("dual", "grad", "key", "kind", "name", "native", "needed", "node", "number", "offset", "type")
+    __slots__ = ("dual", "grad", "group", "key", "kind", "name", "native", "needed", "node", "number", "offset", "pack", "quantized", "type")
 
-    def __init__(self, name: str, type: str, kind: str = "") -> None:
+    def __init__(self, name: str, type: str, kind: str = "", quantized: tuple[QuantizedType, ...] = ()) -> None:
         self.name = name
         self.type = type
+        self.quantized = quantized  # how it is stored: as `type`, or as one type for all scalars, or as one for each
+        self.pack: Pack | None = None  # the word it is packed in
+        self.group: int | None = None  # the numbers in this word with which it shares an exponent
         self.kind = kind  # "grad", "dual" or "grad.dual" if it is a companion itself
         self.grad: Leaf | None = None
         self.dual: Leaf | None = None
@@ -425,6 +442,7 @@ class Leaf:
             raise WujiSyntaxError(
                 f"The dimensionality of shape and offset must be the same ({rank} != {len(offset)})", "W0104"
             )
+        check_placed(self, node)
         self.node = node
         self.offset = offset
         node.leaves.append(self)
@@ -434,6 +452,9 @@ class Leaf:
         native = self.native
         if native is not None:
             return native
+        if self.node is None and self.quantized:
+            what = "place the bit-packed fields in a node: `ti.root.dense(ti.i, n).place(pack)`" if self.pack is not None else "place it by way of `ti.BitpackedFields` or `quant_array`"
+            raise WujiRuntimeError(f"These field(s) are not placed: {label(self.name)}\n  = help: {what}", "W0151")
         if self.node is None:
             raise WujiRuntimeError(
                 f"These field(s) are not placed: {label(self.name)}\n"
@@ -451,9 +472,17 @@ def place_companions(node: SNode, kind: str, needed: bool) -> None:
             continue
         other = leaf.companion(kind)
         if other is not None and other.node is None:
-            other.place(node, leaf.offset)
+            other.place(_beside(node), leaf.offset)
     for child in node.children:
         place_companions(child, kind, needed)
+
+
+def _beside(node: SNode) -> SNode:
+    """Return where a companion of a field in a node is: in the node, or beside an array of quantized numbers in a dense node."""
+    if node.kind != "bit_array":
+        return node
+    assert node._parent is not None
+    return node._parent.dense(Axis(*node.axes), node.dims)
 
 
 class PlaceNode(SNode):
@@ -560,8 +589,14 @@ class FieldsBuilder:
     def dynamic(self, index: Any, dimension: int, chunk_size: int | None = None) -> SNode:
         return self._root.dynamic(index, dimension, chunk_size)
 
-    def quant_array(self, *args: Any, **named: Any) -> SNode:
-        return self._root.quant_array(*args, **named)
+    def quant_array(self, indices: Any, dimensions: Any, max_num_bits: int) -> SNode:
+        return self._root.quant_array(indices, dimensions, max_num_bits)
+
+    def bit_array(self, indices: Any, dimensions: Any, num_bits: int) -> SNode:
+        return self._root.bit_array(indices, dimensions, num_bits)
+
+    def bit_struct(self, num_bits: int) -> BitStruct:
+        return self._root.bit_struct(num_bits)
 
     def place(self, *args: Any, offset: Any = None) -> SNode:
         return self._root.place(*args, offset=offset)
@@ -615,6 +650,9 @@ class FieldsBuilder:
                 what.native = field
                 what.number = number
                 what.key = (tree_key, number)
+                if what.pack is not None:
+                    # It is complete, and must not keep its fields alive.
+                    what.pack.leaves.clear()
             else:
                 what.cells = field
                 what.cells_number = number
@@ -628,12 +666,21 @@ class FieldsBuilder:
 
 def _describe(layout: _native.Layout, node: SNode, number: int, made: list[tuple[Any, int]]) -> None:
     """Describe a node and all below it. ``made`` collects leaves and nodes with their field numbers."""
+    placing = Placing(layout)
+    if node.kind == "bit_array":
+        # Its field represents its cells.
+        if not node.leaves:
+            raise WujiRuntimeError(f"{node!r} has no field\n  = help: place a field of a quantized type in it", "W0151")
+        field = placing.place_in_array(number, node.chunk, node.leaves[0], node.leaves[0].offset)
+        made += [(node.leaves[0], field), (node._structure, field)]
+        return
     for leaf in node.leaves:
-        made.append((leaf, layout.place(number, label(leaf.name), leaf.type, leaf.offset)))
+        made.append((leaf, placing.place(number, leaf, leaf.offset)))
     if node._parent is not None:
         made.append((node._structure, layout.cells(number, repr(node))))
     for child in node.children:
-        _describe(layout, child, layout.node(number, child.kind, child.axes, child.dims, child.chunk, child.is_morton), made)
+        chunk = 0 if child.kind == "bit_array" else child.chunk
+        _describe(layout, child, layout.node(number, child.kind, child.axes, child.dims, chunk, child.is_morton), made)
 
 
 class SNodeTree:
@@ -675,7 +722,7 @@ class _Root:
         if name.startswith("__"):
             raise AttributeError(name)
         builder = runtime.current().root
-        if name in ("dense", "pointer", "bitmasked", "hash", "dynamic", "quant_array", "place", "lazy_grad", "lazy_dual"):
+        if name in ("dense", "pointer", "bitmasked", "hash", "dynamic", "quant_array", "bit_array", "bit_struct", "place", "lazy_grad", "lazy_dual"):
             return getattr(builder, name)
         if name == "deactivate_all":
             return deactivate_all_snodes

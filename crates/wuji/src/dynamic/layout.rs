@@ -11,7 +11,7 @@ use std::fmt;
 use std::panic::Location;
 use wuji_ir::entities::{self, Node};
 use wuji_ir::layout::{Axis, NodeKind};
-use wuji_ir::types::Type;
+use wuji_ir::types::{Scalar, Type};
 use wuji_ir::{Error, Result};
 
 /// A tree under construction. Nodes are numbers; 0 is the root.
@@ -138,6 +138,11 @@ impl Layout {
     ) -> Result<u32> {
         let request = self.request(node, (name, ty), types, offset)?;
         Ok(self.state.put_in_array(bits, &request)?.as_u32())
+    }
+
+    /// Whether a quantized type can store numbers that kernels see as scalars of `compute`.
+    pub fn check_quantized(ty: QuantizedType, compute: Scalar) -> Result<()> {
+        ty.lower(compute, None).map(drop)
     }
 
     fn request<'r>(
