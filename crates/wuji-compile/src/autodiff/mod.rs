@@ -14,8 +14,6 @@ mod normal;
 mod partials;
 mod reverse;
 mod shape;
-#[cfg(test)]
-mod tests;
 mod uses;
 
 pub use cells::{CellUse, CellVersion, cell_uses};

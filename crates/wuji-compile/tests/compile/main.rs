@@ -4,5 +4,6 @@ mod forward;
 mod invalid;
 mod large;
 mod normal;
+mod reverse;
 mod schedules;
 mod tasks;

@@ -3,7 +3,7 @@
 //! A kernel maps the contents of its fields to new contents. With a weight for each new number, the weighted sum is a function of
 //! the old contents. Its derivative along a random direction is compared with the gradient that reverse mode gives.
 
-use super::{UseKind, add_derivatives, reverse};
+use wuji_compile::autodiff::{FieldUse, UseKind, add_derivatives, reverse};
 use wuji_ir::Result;
 use wuji_ir::entities::Field;
 use wuji_ir::interp::{Config, Machine};
@@ -431,7 +431,7 @@ fn versions(body: &str) -> (Vec<UseKind>, usize) {
     let mut m = parse(&text, "grad.wir").unwrap();
     let adjoints = add_derivatives(&mut m);
     let gradient = reverse(&m, &adjoints).unwrap();
-    let x = |u: &&super::FieldUse| u.field.as_u32() == 0;
+    let x = |u: &&FieldUse| u.field.as_u32() == 0;
     let kinds = gradient.uses.iter().filter(x).map(|u| u.kind);
     let stores = gradient.module.to_string().matches("store.silent").count();
     (kinds.collect(), stores)
