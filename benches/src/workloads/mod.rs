@@ -6,6 +6,7 @@ mod julia;
 pub mod mpm2d;
 pub mod mpm3d;
 mod nbody;
+mod quantized;
 mod rows;
 mod saxpy;
 mod sum;
@@ -27,6 +28,8 @@ pub fn all() -> Vec<Box<dyn Case>> {
         Box::new(mpm3d::small::Mpm3d),
         Box::new(mpm3d::large::Mpm3d),
         Box::new(fluids::Fluids),
+        Box::new(quantized::Life),
+        Box::new(quantized::Advect),
         Box::new(rows::Rows2),
         Box::new(rows::Rows3),
         Box::new(rows::Rows4),
