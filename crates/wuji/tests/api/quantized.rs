@@ -194,3 +194,42 @@ fn gradients_pass_through_packed_fields() -> wuji::Result<()> {
     }
     Ok(())
 }
+
+#[kernel]
+fn grow(x: &Field<f32, 1>, n: &Field<i32, 1>, h: &Field<f32, 1>) {
+    for [i] in x {
+        n[[i]] = i * 3;
+        x[[i]] = i as f32;
+        h[[i]] = i as f32 * 20000.0;
+    }
+}
+
+#[test]
+fn debug_worlds_report_numbers_that_do_not_fit() -> wuji::Result<()> {
+    let world = World::builder().threads(2).debug(true).build()?;
+    let place = |bits: u32, max: f64| {
+        world.layout(|root| {
+            let cell = root.dense(I, 8).bit_structs(32);
+            (
+                cell.place::<f32, 1>("x", qfixed(12, true, max)),
+                cell.place::<i32, 1>("n", qint(bits, true)),
+                cell.place::<f32, 1>("h", qfloat(5, 11, true)),
+            )
+        })
+    };
+    let error = |(x, n, h): (Field<f32, 1>, Field<i32, 1>, Field<f32, 1>)| {
+        let run = grow(&x, &n, &h).and_then(|()| world.synchronize());
+        run.map_or_else(|e| e.to_string(), |()| String::new())
+    };
+    let text = error(place(5, 8.0)?);
+    assert!(
+        text.contains("field `n` cannot store 18: it has 5 bits, for -16 to 15"),
+        "{text}"
+    );
+    assert!(text.contains("quantized.rs:"), "{text}");
+    let text = error(place(8, 4.0)?);
+    assert!(text.contains("field `x` cannot store 4"), "{text}");
+    let text = error(place(8, 8.0)?);
+    assert!(text.contains("field `h` cannot store 80000"), "{text}");
+    Ok(())
+}

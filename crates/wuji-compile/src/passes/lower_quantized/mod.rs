@@ -12,6 +12,7 @@
 //! Stores of one iteration to several members of a word are fused.
 
 mod bits;
+mod checks;
 mod dynamic;
 mod place;
 mod sharing;
@@ -57,6 +58,7 @@ pub fn lower_quantized(m: &mut Module, cx: &mut Cx) -> Result<()> {
             subst: Substitution::new(),
             fuse: cx.uses("store_fusion"),
             check_reads: cx.options.check_reads,
+            debug: cx.options.debug,
             pending: Vec::new(),
         };
         for region in before.walk_regions() {
@@ -108,6 +110,8 @@ struct Lower<'a> {
     fuse: bool,
     /// Whether reads outside are reported.
     check_reads: bool,
+    /// Whether numbers that do not fit their type are errors.
+    debug: bool,
     /// Stores that have not been written yet, each of another word.
     pending: Vec<Pending>,
 }
@@ -298,6 +302,11 @@ impl Lower<'_> {
         let mut values = Values::new();
         self.decompose(value, &mut values);
         let mut parts: SmallVec<[(Field, Vec<Part>); 2]> = SmallVec::new();
+        if self.debug {
+            for (scalar, value) in scalars.iter().zip(&values) {
+                self.check_fits(packed.field, scalar, *value);
+            }
+        }
         for (scalar, value) in scalars.iter().zip(values) {
             let word = scalar.member.word;
             let part = self.part_of(scalar, &packed.element, value);
