@@ -52,6 +52,33 @@ pub enum Decision {
         /// Where the value is read.
         needed_at: String,
     },
+    /// How a word of packed fields is changed.
+    Packed { fields: String, write: WordWrite },
+}
+
+/// How a loop changes words of packed fields.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum WordWrite {
+    /// A store of the whole word.
+    Store,
+    /// A load, an insertion and a store: no other iteration changes the word.
+    Insert,
+    /// A load and an atomic `xor`: no other iteration changes the same bits.
+    Xor,
+    /// An atomic `add` of integers.
+    Add,
+    /// A loop with a compare-and-swap.
+    Swap,
+}
+
+impl WordWrite {
+    pub const ALL: [WordWrite; 5] = [
+        WordWrite::Store,
+        WordWrite::Insert,
+        WordWrite::Xor,
+        WordWrite::Add,
+        WordWrite::Swap,
+    ];
 }
 
 /// How a gradient kernel visits the iterations of a serial loop.
@@ -140,6 +167,16 @@ impl fmt::Display for Decision {
                 f,
                 "a tape saves `{field}`, {bytes} bytes a copy: the gradient needs the value that is read at {needed_at}"
             ),
+            Decision::Packed { fields, write } => {
+                let how = match write {
+                    WordWrite::Store => "stores of whole words",
+                    WordWrite::Insert => "bits inserted, without atomics",
+                    WordWrite::Xor => "bits changed by an atomic xor",
+                    WordWrite::Add => "atomic additions",
+                    WordWrite::Swap => "compare-and-swap",
+                };
+                write!(f, "words of `{fields}`: {how}")
+            }
         }
     }
 }

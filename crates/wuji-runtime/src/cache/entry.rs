@@ -5,7 +5,7 @@
 
 use super::checksum::checksum;
 use std::time::Duration;
-use wuji_compile::{Decision, Remark, Reversal};
+use wuji_compile::{Decision, Remark, Reversal, WordWrite};
 use wuji_ir::diag::Position;
 use wuji_ir::module::Module;
 use wuji_llvm::{Object, Timings};
@@ -107,6 +107,11 @@ impl Entry {
                     out.text(field);
                     out.number(*bytes);
                     out.text(needed_at);
+                Decision::Packed { fields, write } => {
+                    out.number(8);
+                    out.text(fields);
+                    let number = WordWrite::ALL.iter().position(|w| w == write);
+                    out.number(number.unwrap_or(0) as u64);
                 }
             }
         }
@@ -170,6 +175,12 @@ impl Entry {
                     field: r.text()?.to_owned(),
                     bytes: r.number()?,
                     needed_at: r.text()?.to_owned(),
+                8 => Decision::Packed {
+                    fields: r.text()?.to_owned(),
+                    write: {
+                        let write = WordWrite::ALL.get(r.number()? as usize);
+                        *write.ok_or("it is malformed")?
+                    },
                 },
                 _ => return Err("it is malformed"),
             };

@@ -64,6 +64,10 @@ fn entry(jit: &Jit, times: u32) -> (Key, Entry) {
         },
         Decision::Bits { elements: 32 },
         Decision::NoBits("why not".into()),
+        Decision::Packed {
+            fields: "x, v".into(),
+            write: wuji_compile::WordWrite::Swap,
+        },
         Decision::Reversed(wuji_compile::Reversal::Checkpoints {
             count: 64,
             bytes: 8,

@@ -21,19 +21,20 @@ mod update;
 use crate::analysis::affine::AffineAnalysis;
 use crate::passes::Cx;
 use crate::quant::{self, Bit};
+use crate::remark::{Decision, Remark, WordWrite};
 use crate::rewrite::{Structure, Substitution};
 use bits::shifted;
 use place::Element;
 use sharing::Sharing;
 use smallvec::SmallVec;
 use update::{Part, Pending};
-use wuji_ir::Result;
 use wuji_ir::build::Builder;
 use wuji_ir::entities::{Field, Func, Inst, Region, Value};
 use wuji_ir::module::*;
 use wuji_ir::ops::*;
 use wuji_ir::quant::{PackedScalar, Quantized};
 use wuji_ir::types::{Scalar, Type};
+use wuji_ir::{Position, Result};
 
 pub fn lower_quantized(m: &mut Module, cx: &mut Cx) -> Result<()> {
     if m.fields.values().all(|f| f.packing.is_none()) {
@@ -60,14 +61,33 @@ pub fn lower_quantized(m: &mut Module, cx: &mut Cx) -> Result<()> {
             check_reads: cx.options.check_reads,
             debug: cx.options.debug,
             pending: Vec::new(),
+            writes: Vec::new(),
         };
         for region in before.walk_regions() {
             lower.region(region);
         }
-        let subst = lower.subst;
+        let (subst, writes) = (lower.subst, lower.writes);
         subst.apply(f);
+        remark(m, cx, func, &writes);
     }
     Ok(())
+}
+
+/// Says how a task changes words.
+fn remark(m: &Module, cx: &mut Cx, func: Func, writes: &[(Field, WordWrite)]) {
+    let Some(task) = m.tasks.iter().find(|t| t.func == func) else {
+        return;
+    };
+    for (word, write) in writes {
+        cx.remarks.push(Remark {
+            task: task.name.clone(),
+            at: Position::of(m, task.span),
+            decision: Decision::Packed {
+                fields: m.fields[*word].name.clone(),
+                write: *write,
+            },
+        });
+    }
 }
 
 /// The ranges of the indices of a task's loop, where they are known.
@@ -114,6 +134,8 @@ struct Lower<'a> {
     debug: bool,
     /// Stores that have not been written yet, each of another word.
     pending: Vec<Pending>,
+    /// The ways in which words are changed, each once.
+    writes: Vec<(Field, WordWrite)>,
 }
 
 /// An access of a packed field.
@@ -209,6 +231,12 @@ impl Lower<'_> {
     fn word_type(&self, word: Field) -> Scalar {
         let ty = self.b.env.fields[word].elem.as_scalar();
         ty.unwrap_or(Scalar::U64)
+    }
+
+    fn note(&mut self, word: Field, write: WordWrite) {
+        if !self.writes.contains(&(word, write)) {
+            self.writes.push((word, write));
+        }
     }
 
     // ---- loads ----

@@ -5,6 +5,7 @@ use super::place::Element;
 use super::sharing::Exclusive;
 use super::{Lower, PackedAccess};
 use crate::quant::{self, Bit};
+use crate::remark::WordWrite;
 use crate::rewrite::{bits_equal, combine};
 use smallvec::SmallVec;
 use wuji_ir::entities::{Field, Value};
@@ -164,16 +165,18 @@ impl Lower<'_> {
             Part::Bits { mask, .. } => all | mask,
             Part::BitsAt { .. } | Part::Group { .. } => all,
         });
+        let constant = pending.parts.iter().all(|p| matches!(p, Part::Bits { .. }));
         let depends = pending.parts.iter().any(|p| match p {
             Part::Bits { .. } | Part::BitsAt { .. } => false,
             Part::Group { .. } => true,
         });
         let parts = &pending.parts;
-        if covered & used == used && !depends {
-            let word = self.b.int(ty, 0);
-            let word = self.apply(pending.word, word, parts);
+        if covered & used == used && constant {
+            self.note(pending.word, WordWrite::Store);
+            let word = self.whole(ty, parts);
             self.store_word(&pending, word);
         } else if pending.exclusive == Exclusive::Bits && !depends {
+            self.note(pending.word, WordWrite::Xor);
             let old = self.load_pending(&pending);
             let new = self.apply(pending.word, old, parts);
             let change = self.b.binary(BinOp::Xor, old, new);
@@ -182,12 +185,38 @@ impl Lower<'_> {
             args.push(change);
             self.b.push(op, &args);
         } else {
+            self.note(pending.word, exclusive_write(pending.exclusive));
             let target = (&pending.write, pending.element.read_guard, &pending.at[..]);
             self.modify(target, ty, pending.exclusive, |lower, old| {
                 lower.apply(pending.word, old, parts)
             });
         }
         self.b.span = span;
+    }
+
+    /// A word of which all bits in use are stored.
+    fn whole(&mut self, ty: Scalar, parts: &[Part]) -> Value {
+        let mut word: Option<(u64, Value)> = None;
+        for part in parts {
+            // The caller has seen that there are no others.
+            let Part::Bits { mask, bits } = part else {
+                continue;
+            };
+            word = Some(match word {
+                None => (*mask, *bits),
+                Some((set, word)) if set & mask == 0 => {
+                    (set | mask, self.b.binary(BinOp::Or, word, *bits))
+                }
+                Some((set, word)) => {
+                    let keep = self.b.int(ty, i128::from(!mask));
+                    (set | mask, self.insert(word, keep, *bits))
+                }
+            });
+        }
+        match word {
+            Some((_, word)) => word,
+            None => self.b.int(ty, 0),
+        }
     }
 
     fn load_pending(&mut self, pending: &Pending) -> Value {
@@ -328,11 +357,13 @@ impl Lower<'_> {
             && exclusive != Exclusive::Word
         {
             // What overflows leaves the word, or changes bits that are not in use.
+            self.note(word, WordWrite::Add);
             let increment = shifted(&mut self.b, increment, position);
             let mut args = indices;
             args.push(increment);
             return self.b.value(Op::Atomic(AtomicOp::Add, write), &args);
         }
+        self.note(word, exclusive_write(exclusive));
         let draw = (!adds && ty.is_stochastic()).then(|| self.b.value(Op::Random, &[]));
         let target = (&write, packed.element.read_guard, &indices[..]);
         self.modify(target, word_ty, exclusive, |lower, old| {
@@ -390,6 +421,7 @@ impl Lower<'_> {
         let stochastic = scalar.member.ty.is_stochastic();
         let draw = stochastic.then(|| self.b.value(Op::Random, &[]));
         let ty = self.word_type(word);
+        self.note(word, exclusive_write(exclusive));
         let target = (&write, packed.element.read_guard, &indices[..]);
         let old = self.modify(target, ty, exclusive, |lower, old| {
             let number = lower.decode_at(&scalar, at, old);
@@ -417,6 +449,14 @@ fn reading(write: &Access, guard: Guard) -> Access {
         activation: Activation::Never,
         guard,
         ..write.clone()
+    }
+}
+
+/// How [`Lower::modify`] changes a word.
+fn exclusive_write(exclusive: Exclusive) -> WordWrite {
+    match exclusive {
+        Exclusive::Word => WordWrite::Insert,
+        Exclusive::Bits | Exclusive::Nothing => WordWrite::Swap,
     }
 }
 
