@@ -79,17 +79,22 @@ fn packed_rows(x: &[u64], first: usize, out: &mut [u64]) {
         let up = &x[(i - 1) * ROW..][..ROW];
         let mid = &x[i * ROW..][..ROW];
         let down = &x[(i + 1) * ROW..][..ROW];
-        for j in 1..=WORDS {
-            let west = |row: &[u64]| row[j] << 1 | row[j - 1] >> 63;
-            let east = |row: &[u64]| row[j] >> 1 | row[j + 1] << 63;
-            let (a, b) = full(west(up), up[j], east(up));
-            let (c, d) = full(west(down), down[j], east(down));
-            let (e, f) = (west(mid), east(mid));
+        // Slices of one length, so that indices need no checks.
+        let [u0, u1, u2] = [0, 1, 2].map(|k| &up[k..k + WORDS]);
+        let [m0, m1, m2] = [0, 1, 2].map(|k| &mid[k..k + WORDS]);
+        let [d0, d1, d2] = [0, 1, 2].map(|k| &down[k..k + WORDS]);
+        let out = &mut out[1..=WORDS];
+        for j in 0..WORDS {
+            let west = |before: u64, here: u64| here << 1 | before >> 63;
+            let east = |here: u64, after: u64| here >> 1 | after << 63;
+            let (a, b) = full(west(u0[j], u1[j]), u1[j], east(u1[j], u2[j]));
+            let (c, d) = full(west(d0[j], d1[j]), d1[j], east(d1[j], d2[j]));
+            let (e, f) = (west(m0[j], m1[j]), east(m1[j], m2[j]));
             let (g, h) = (e ^ f, e & f);
             let (ones, carry) = full(a, c, g);
             let (twos, fours) = full(b, d, h);
             let (two, four) = (twos ^ carry, fours ^ twos & carry);
-            out[j] = two & !four & (ones | mid[j]);
+            out[j] = two & !four & (ones | m1[j]);
         }
     }
 }

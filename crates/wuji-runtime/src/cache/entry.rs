@@ -107,6 +107,7 @@ impl Entry {
                     out.text(field);
                     out.number(*bytes);
                     out.text(needed_at);
+                }
                 Decision::Packed { fields, write } => {
                     out.number(8);
                     out.text(fields);
@@ -175,6 +176,7 @@ impl Entry {
                     field: r.text()?.to_owned(),
                     bytes: r.number()?,
                     needed_at: r.text()?.to_owned(),
+                },
                 8 => Decision::Packed {
                     fields: r.text()?.to_owned(),
                     write: {
