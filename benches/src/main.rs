@@ -8,6 +8,7 @@ mod host;
 mod launches;
 mod measure;
 mod pool;
+mod quantized;
 mod serve;
 mod sparse;
 mod starts;
@@ -156,6 +157,7 @@ fn bench(options: &Options) -> Result<(), String> {
     studies.extend(starts::all());
     studies.extend(sparse::all());
     studies.extend(gradients::all());
+    studies.extend(quantized::all());
     studies.retain(|study| wanted(study.name()));
     if options.list {
         let list = |name, size, metric| println!("{name:<21} {size:<16} {metric}");

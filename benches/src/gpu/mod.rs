@@ -3,6 +3,7 @@
 
 mod hash;
 mod math;
+mod quantized;
 
 use std::io::Write;
 use std::sync::OnceLock;
@@ -574,6 +575,9 @@ fn measure(wanted: &dyn Fn(&str) -> bool) -> Result<Vec<Line>> {
         mpm.step()?;
         world.profiler().stop();
         eprintln!("{}", world.profiler().report());
+    }
+    if wanted("quantized") || wanted("life") || wanted("advect, 21 bits") {
+        lines.extend(quantized::lines()?);
     }
     if wanted("hash") {
         lines.extend(hash::lines()?);

@@ -6,7 +6,7 @@ mod julia;
 pub mod mpm2d;
 pub mod mpm3d;
 mod nbody;
-mod quantized;
+pub mod quantized;
 mod rows;
 mod saxpy;
 mod sum;

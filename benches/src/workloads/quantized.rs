@@ -100,7 +100,7 @@ fn packed_rows(x: &[u64], first: usize, out: &mut [u64]) {
 }
 
 #[kernel]
-fn life(x: &Field<u32, 2>, y: &Field<u32, 2>) {
+pub fn life(x: &Field<u32, 2>, y: &Field<u32, 2>) {
     for [i, j] in x {
         let mut n = 0u32;
         for a in -1..2 {
@@ -212,7 +212,7 @@ host_fn! {
 }
 
 #[kernel]
-fn advect(x: &Field<Vec3, 1>) {
+pub fn advect(x: &Field<Vec3, 1>) {
     for [p] in x {
         x[[p]] = x[[p]] + Vec3::new(1e-3, -2e-3, 5e-4);
     }
