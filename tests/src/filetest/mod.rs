@@ -9,6 +9,7 @@
 //! ; test: ptx sm_90                  all passes and LLVM give the code below `; output:` for such a GPU
 //! ; test: run                        every `; run:` line holds, on everything that runs IR
 //! ; test: run own_math               ... with mathematical functions that are written out
+//! ; test: run any_math               ... and machine code gives the same bits in every math mode
 //! ```
 //!
 //! Instead of the whole output, `; check:` lines show the few lines of it that matter; the README of the folder

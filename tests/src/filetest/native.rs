@@ -1,7 +1,7 @@
 //! Launches of compiled code, for `; test: run`.
 
 use std::sync::OnceLock;
-use wuji_compile::{Math, Options};
+use wuji_compile::Options;
 use wuji_ir::Error;
 use wuji_ir::module::Module;
 use wuji_runtime::{BackendKind, Device, DeviceOptions, Tier};
@@ -44,7 +44,7 @@ fn devices() -> Result<&'static [Device], String> {
 pub(super) fn launches(m: &Module, chosen: &Options, lines: &[(Run, Start)]) -> Result<(), String> {
     let without = &chosen.without;
     let options = Options {
-        math: Math::Strict,
+        math: chosen.math,
         functions: chosen.functions.clone(),
         without: without.clone(),
         stream_from: Some(0),

@@ -58,8 +58,23 @@ pub(super) fn runs(file: &TestFile, arguments: &str) -> Result<Option<String>, S
         }
         Ok(())
     };
+    let launches = |options: &Options| {
+        let modes: &[Math] = if arguments == ANY_MATH {
+            &[Math::Strict, Math::Contract, Math::Fast]
+        } else {
+            &[Math::Strict]
+        };
+        modes.iter().try_for_each(|math| {
+            let options = Options {
+                math: *math,
+                ..options.clone()
+            };
+            super::native::launches(&module, &options, &lines)
+                .map_err(|e| format!("math mode {math:?}: {e}"))
+        })
+    };
     if super::native::on_gpu() {
-        super::native::launches(&module, &options, &lines)?;
+        launches(&options)?;
         return Ok(None);
     }
     each(
@@ -116,7 +131,7 @@ pub(super) fn runs(file: &TestFile, arguments: &str) -> Result<Option<String>, S
             }
         }
         if options.target == Target::Cpu {
-            super::native::launches(&module, &options, &lines)?;
+            launches(&options)?;
         }
     }
     Ok(None)
@@ -124,6 +139,9 @@ pub(super) fn runs(file: &TestFile, arguments: &str) -> Result<Option<String>, S
 
 /// Files that only run on a GPU and in the interpreter.
 const GPU: &str = "gpu";
+
+/// Files that give the same bits in every math mode.
+const ANY_MATH: &str = "any_math";
 
 /// How the interpreter runs a module.
 struct Interpret<'a> {

@@ -113,14 +113,19 @@ fn check_exponent(bits: u8, compute: Scalar) -> Result<(), String> {
 
 /// `leading`: bits in front of the digits that the compute type does not store.
 fn check_fraction(bits: u8, signed: bool, compute: Scalar, leading: u32) -> Result<(), String> {
-    let with = if signed { ", one of them the sign" } else { "" };
+    let with = if signed {
+        ", one of them the sign,"
+    } else {
+        ""
+    };
     let (bits, sign) = (u32::from(bits), u32::from(signed));
     let most = |format: FloatFormat| format.digits + leading + sign;
     if bits <= sign || bits > most(FloatFormat::F64) {
         return Err(format!(
-            "qfloat has {} to {} fraction bits{with}, not {bits}",
+            "qfloat has {} to {} fraction bits{}, not {bits}",
             sign + 1,
-            most(FloatFormat::F64)
+            most(FloatFormat::F64),
+            with.trim_end_matches(',')
         ));
     }
     if bits > most(FloatFormat::of(compute)) {

@@ -2,6 +2,7 @@
 
 mod interp;
 mod operations;
+mod quant;
 mod text;
 mod transfer;
 mod verify;
