@@ -246,3 +246,66 @@ def test_checks_restore_arrays() -> None:
         compute(y, z)
         compute(y, z)
     assert z.tolist() == [3.0] * 3
+
+
+@ti.kernel
+def _product(x: ti.types.ndarray(), y: ti.types.ndarray(), z: ti.types.ndarray()):
+    for i in x:
+        z[i] = x[i] * y[i]
+
+
+def _with_dual(values, **options):
+    array = ti.ndarray(ti.f64, len(values), needs_dual=True, **options)
+    array.from_numpy(np.array(values))
+    return array
+
+
+def test_arrays_have_tangents_in_forward_mode():
+    x, y, z = _with_dual([2.0, 3.0]), _with_dual([4.0, 5.0]), _with_dual([0.0, 0.0])
+    with ti.ad.FwdMode(loss=z, param=x, seed=[1.0, 2.0]):
+        _product(x, y, z)
+    assert z.to_numpy().tolist() == [8.0, 15.0]
+    assert z.dual.to_numpy().tolist() == [4.0, 10.0]
+    # One array as two arguments.
+    with ti.ad.FwdMode(loss=z, param=x, seed=[1.0, 1.0]):
+        _product(x, x, z)
+    assert z.dual.to_numpy().tolist() == [4.0, 6.0]
+    assert x.dual.to_numpy().tolist() == [0.0, 0.0]
+
+
+def test_the_host_ends_the_tangents_of_an_array():
+    x, y, z = _with_dual([2.0, 3.0]), _with_dual([4.0, 5.0]), _with_dual([0.0, 0.0])
+    with ti.ad.FwdMode(loss=z, param=x, seed=[1.0, 1.0]):
+        _product(x, y, z)
+        z[0] = 7.0
+        y.copy_from(z)
+    assert z.dual.to_numpy().tolist() == [0.0, 5.0]
+    assert y.dual.to_numpy().tolist() == [0.0, 5.0]
+
+
+def test_a_tape_in_forward_mode_multiplies_with_the_hessian_of_arrays():
+    x = _with_dual([2.0, 3.0], needs_grad=True)
+    loss = ti.field(ti.f64, (), needs_grad=True, needs_dual=True)
+
+    @ti.kernel
+    def cubes(x: ti.types.ndarray()):
+        for i in x:
+            loss[None] += x[i] ** 3
+
+    with ti.ad.FwdMode(loss=loss, param=x, seed=[1.0, 0.0]):
+        with ti.ad.Tape(loss):
+            cubes(x)
+    assert x.grad.to_numpy().tolist() == [12.0, 27.0]
+    assert x.grad.dual.to_numpy().tolist() == [12.0, 0.0]
+
+
+def test_an_array_without_a_tangent_cannot_be_a_parameter():
+    x = ti.ndarray(ti.f64, 2)
+    with pytest.raises(ti.TaichiRuntimeError, match="has no `dual`"):
+        with ti.ad.FwdMode(loss=x, param=x, seed=[1.0, 0.0]):
+            pass
+    with pytest.raises(ti.TaichiRuntimeError, match="must be a field or a `ti.ndarray`"):
+        with ti.ad.FwdMode(loss=x, param=np.zeros(2), seed=[1.0, 0.0]):
+            pass
+    with pytest.raises(ti.TaichiRuntimeError, match="not supported for ndarray"):
+        ti.ndarray(ti.i32, 2, needs_dual=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from ..lang.arguments import gradient_of
+from ..lang.arguments import gradient_of, tangent_of
 from ..lang.kernel import Kernel, Specialization
 from ..lang.ndarray import Ndarray
 from .stored import StoredArray, StoredField
@@ -58,7 +58,7 @@ class Carried:
 
     def _is_differentiable(self, data: StoredField | StoredArray) -> bool:
         if isinstance(data, StoredArray):
-            return self.kind == "grad" and gradient_of(data.array) is not None
+            return (gradient_of if self.kind == "grad" else tangent_of)(data.array) is not None
         companion = getattr(data.leaf, self.kind)
         return companion is not None and companion.native is not None
 
@@ -67,7 +67,7 @@ class Carried:
             return
         self._warned.add(data.key)
         missing = "gradient" if self.kind == "grad" else "tangent"
-        where = f"create it with `needs_{self.kind}=True`" if isinstance(data, StoredField) or self.kind == "grad" else "use a field with `needs_dual=True`"
+        where = f"create it with `needs_{self.kind}=True`"
         warnings.warn(
             f"kernel `{kernel.function.__name__}` uses {data.name}, which kernel `{self._written[data.key]}` has computed: it has no {missing}, so it counts as a constant\n"
             f"  = help: {where}, or state that it is a constant: `ti.stop_grad(x)` in the kernel, or `@ti.ad.no_grad`",

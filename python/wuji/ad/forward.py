@@ -13,6 +13,7 @@ from ..lang.access_log import AccessLog
 from ..lang.enums import SNodeGradType
 from ..lang.field import Field
 from ..lang.kernel import Kernel
+from ..lang.ndarray import Ndarray
 from ..lang.snode import SNode
 from .carried import Carried
 from .cells import StoredCells
@@ -28,8 +29,8 @@ class FwdMode:
     """Makes launches in its block compute tangents, too: a Jacobian-vector product.
 
     Args:
-        loss: The field, or the fields, whose tangents are wanted: `loss.dual`. They need `needs_dual=True`.
-        param: The field to differentiate by, with `needs_dual=True`.
+        loss: The fields or arrays whose tangents are wanted: `loss.dual`. They need `needs_dual=True`.
+        param: The field or array to differentiate by, with `needs_dual=True`.
         seed: The direction: a number for each element of `param`. Not needed for a 0-D field.
         clear_gradients: Set all tangents to zero first.
 
@@ -62,8 +63,8 @@ class FwdMode:
                 "W0734",
             )
         for what, data in [("parameter", self.param), *(("loss", loss) for loss in self.losses)]:
-            if not isinstance(data, Field):
-                raise WujiRuntimeError(f"the {what} of `FwdMode` must be a field, not {type(data).__name__}")
+            if not isinstance(data, (Field, Ndarray)):
+                raise WujiRuntimeError(f"the {what} of `FwdMode` must be a field or a `ti.ndarray`, not {type(data).__name__}")
             if not _has_dual(data):
                 raise WujiRuntimeError(f"the {what} of `FwdMode` has no `dual`\n  = help: create it with `needs_dual=True`")
         seed = self._direction()
@@ -125,13 +126,15 @@ class FwdMode:
 
     def copy(self, to: Any, source: Any) -> None:
         """Copy the tangents, too."""
-        if isinstance(to, Field) and _has_dual(to):
+        if _has_dual(to):
             with recording.paused():
-                if isinstance(source, Field) and _has_dual(source):
+                if _has_dual(source):
                     to.dual.copy_from(source.dual)
                 else:
                     to.dual.fill(0.0)
 
 
-def _has_dual(field: Field) -> bool:
-    return all(leaf.dual is not None and leaf.dual.node is not None for leaf in field._leaves())
+def _has_dual(data: Any) -> bool:
+    if isinstance(data, Ndarray):
+        return data.dual is not None
+    return isinstance(data, Field) and all(leaf.dual is not None and leaf.dual.node is not None for leaf in data._leaves())

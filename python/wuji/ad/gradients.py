@@ -50,6 +50,6 @@ def clear_all_gradients(gradient_type: Any = SNodeGradType.ADJOINT) -> None:
     for kind in ("dual",) if dual else ("grad", "grad.dual"):
         for leaf in companions(kind):
             zero(leaf)
-    if not dual:
-        for array in list(runtime.current().gradients):
-            array.fill(0.0)
+    world = runtime.current()
+    for array in list(world.tangents if dual else world.gradients):
+        array.fill(0.0)

@@ -196,6 +196,7 @@ class Binder:
         self.kernel = kernel
         self.mode = mode
         self.gradients: dict[int, ArrayVal] = {}  # number of an array -> its gradient
+        self.tangents: dict[int, int] = {}  # number of an array -> that of its tangent
         self.arrays: dict[int, tuple[str, Callable[[tuple[Any, ...]], Any]]] = {}  # number of an array -> its name, and where it is in a call
         self.cx = cx
         self.unaliased = unaliased
@@ -254,7 +255,11 @@ class Binder:
             return self.gradient(p, number, spec, name, value, get)
 
         if self.mode and gradient_of(value) is not None:
-            grad()
+            made = grad()
+            if self.mode == "second":
+                self.tangent(p, made.number, f"{name}.grad", gradient_of(value), lambda args: gradient_of(get(args)))
+        if self.mode in ("forward", "second"):
+            self.tangent(p, number, name, value, get)
         return ArrayVal(number, type_by_ir(ir), rank, name, spec.boundary == "clamp", writable, grad)
 
     def gradient(self, p: Parameter, of: int, spec: NdarrayType, name: str, value: Any, get: Callable[[tuple[Any, ...]], Any]) -> ArrayVal:
@@ -272,11 +277,22 @@ class Binder:
         made = self.gradients[of] = ArrayVal(number, type_by_ir(ir), rank, f"{name}.grad", spec.boundary == "clamp")
         return made
 
+    def tangent(self, p: Parameter, of: int, name: str, value: Any, get: Callable[[tuple[Any, ...]], Any]) -> None:
+        """Pass the tangent of an array along with it, if it has one."""
+        given = tangent_of(value)
+        if given is None:
+            return
+        ir, rank, contiguous, _ = array_key(self.kernel, p, given)
+        number = self.cx.builder.array(f"{name}.dual", ir, rank, True, contiguous, self.unaliased)
+        self.arguments.append(("a", number))
+        self.steps.append(lambda args: _bare(tangent_of(get(args))))
+        self.tangents[of] = number
+
     def derivatives(self) -> list[_native.Derivatives]:
         """Return where the derivatives of all fields and arrays are that the kernel accesses: one entry for each mode of differentiation, innermost first."""
         leaves: dict[int, Any] = dict(self.cx.leaves)
         if self.mode == "forward":
-            return [("forward", self._companions("dual", leaves), [])]
+            return [("forward", self._companions("dual", leaves), list(self.tangents.items()))]
         arrays = [(of, made.number) for of, made in self.gradients.items()]
         reverse: _native.Derivatives = ("reverse", self._companions("grad", leaves), arrays)
         if self.mode == "reverse":
@@ -284,7 +300,7 @@ class Binder:
         # Gradients are among the fields now, and have tangents.
         for number, gradient in reverse[1]:
             leaves[gradient] = leaves[number].grad
-        return [reverse, ("forward", self._companions("dual", leaves), [])]
+        return [reverse, ("forward", self._companions("dual", leaves), list(self.tangents.items()))]
 
     def _companions(self, kind: str, leaves: dict[int, Any]) -> list[tuple[int, int]]:
         """Return the fields that have a gradient or tangent, each with that."""
@@ -317,6 +333,17 @@ def gradient_of(array: Any) -> Any:
             array.grad = torch.zeros_like(array)
         return array.grad
     return None
+
+
+def tangent_of(array: Any) -> Ndarray | None:
+    """Return the tangent of an array argument, or None."""
+    return array.dual if isinstance(array, Ndarray) else None
+
+
+def has_derivatives(array: Any) -> tuple[bool, bool, bool]:
+    """Return whether an array argument has a gradient, a tangent, and a tangent of its gradient."""
+    gradient = gradient_of(array)
+    return (gradient is not None, tangent_of(array) is not None, tangent_of(gradient) is not None)
 
 
 def _needed_gradient(name: str, array: Any) -> Any:

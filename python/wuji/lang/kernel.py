@@ -20,7 +20,7 @@ from ..exceptions import (
     WujiTypeError,
 )
 from . import context, dtypes, host_values, recording, runtime, signatures
-from .arguments import Binder, Parameter, array_key, count, gradient_of, identified, object_key, pack_key, template_key
+from .arguments import Binder, Parameter, array_key, count, has_derivatives, identified, object_key, pack_key, template_key
 from .compiler.function import FunctionCompiler
 from .compiler.source import Source
 from .compound import MatrixType, StructType
@@ -254,7 +254,7 @@ class Kernel:
                 arrays = True
                 parts.append(array_key(self, p, value))
                 if mode:
-                    parts.append(gradient_of(value) is not None)
+                    parts.append(has_derivatives(value))
             elif p.kind == "pack":
                 parts.append(pack_key(self, p.type, value))
             elif p.kind == "object":
@@ -326,7 +326,7 @@ class Kernel:
         native = cx.runtime.native
         program = b.finish(native, binder.arguments, binder.derivatives() if mode else [])
         code = Specialization(program, binder.taker(), wrap if mode in ("", "forward") else None)
-        code.gradients = bool(binder.gradients)
+        code.gradients = bool(binder.gradients or binder.tangents)
         code.leaves, code.arrays, code.sparse = cx.leaves, binder.arrays, list(cx.sparse.values())
         code.reads, code.writes = frozenset(cx.reads), frozenset(cx.writes)
         code.results = frozenset(cx.results)

@@ -41,6 +41,7 @@ class Ndarray:
         self.element_type: DataType | MatrixType = element
         self.shape = shape
         self.grad: Ndarray | None = None
+        self.dual: Ndarray | None = None
         try:
             self._native = _native.Ndarray(element.ir, shape, runtime.current().native)
         except _native.NativeError as e:
@@ -106,8 +107,9 @@ class Ndarray:
         """Report a write of the host while something is recorded."""
 
         def clear_gradient(kind: str) -> None:
-            if kind == "grad" and self.grad is not None:
-                clear(self.grad)
+            derivative = self.grad if kind == "grad" else self.dual
+            if derivative is not None:
+                clear(derivative)
 
         recording.write(self, clear_gradient, redo)
 
@@ -198,7 +200,7 @@ class Ndarray:
         return self.shape[0]
 
     def __deepcopy__(self, memo: Any) -> Ndarray:
-        other = _with_grad(type(self), self.element_type, self.shape, self.grad is not None)
+        other = _with_derivatives(type(self), self.element_type, self.shape, self.grad is not None, self.dual is not None)
         other.copy_from(self)
         return other
 
@@ -289,31 +291,39 @@ def flat_value(ty: Any, value: Any) -> Any:
 
 
 @python_only
-def ndarray(dtype: Any, shape: Any, needs_grad: bool = False) -> Ndarray:
+def ndarray(dtype: Any, shape: Any, needs_grad: bool = False, needs_dual: bool = False) -> Ndarray:
     """Create an array of zeros: ``ti.ndarray(ti.f32, shape=(16, 8))``.
 
     Args:
         dtype: Element type: scalar, vector or matrix.
         shape: Extent of each axis.
         needs_grad: Also allocate the gradient, `x.grad`.
+        needs_dual: Also allocate the tangent of forward mode, `x.dual`.
     """
     runtime.current()
     extents = shape_of(shape)
     if any(not 1 <= e < 1 << 31 for e in extents):
         raise WujiRuntimeError(f"{extents} is not a valid shape for ndarray: every extent must be 1 to 2^31 - 1", "W0101")
     if isinstance(dtype, MatrixType) and not dtype.quantized:
-        return _with_grad(VectorNdarray if dtype.ndim == 1 else MatrixNdarray, dtype, extents, needs_grad)
+        return _with_derivatives(VectorNdarray if dtype.ndim == 1 else MatrixNdarray, dtype, extents, needs_grad, needs_dual)
     scalar = dtypes.scalar_type(dtype)
     if scalar is None:
         raise WujiRuntimeTypeError(f"{dtype!r} is not supported as ndarray element type")
-    return _with_grad(ScalarNdarray, scalar, extents, needs_grad)
+    return _with_derivatives(ScalarNdarray, scalar, extents, needs_grad, needs_dual)
 
 
-def _with_grad(kind: type[Ndarray], element: Any, shape: tuple[int, ...], needs_grad: bool) -> Ndarray:
+def _with_derivatives(kind: type[Ndarray], element: Any, shape: tuple[int, ...], needs_grad: bool, needs_dual: bool) -> Ndarray:
     made = kind(element, shape)
+    if (needs_grad or needs_dual) and not made.dtype.is_float:
+        raise WujiRuntimeError(f"{made.dtype} is not supported for ndarray with `needs_grad=True` or `needs_dual=True`\n  = help: use an array of floats")
     if needs_grad:
-        if not made.dtype.is_float:
-            raise WujiRuntimeError(f"{made.dtype} is not supported for ndarray with `needs_grad=True` or `needs_dual=True`\n  = help: use an array of floats")
         made.grad = kind(element, shape)
         runtime.current().gradients.add(made.grad)
+    if needs_dual:
+        made.dual = kind(element, shape)
+        runtime.current().tangents.add(made.dual)
+        if made.grad is not None:
+            # For the tangents of gradients: a tape in forward mode.
+            made.grad.dual = kind(element, shape)
+            runtime.current().gradients.add(made.grad.dual)
     return made

@@ -56,8 +56,9 @@ class Runtime:
         # Compiled code lives as long as its kernel and its world.
         self.codes: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
         self.roots: weakref.WeakSet[SNode] = weakref.WeakSet()
-        # Gradients of arrays.
+        # Gradients and tangents of arrays.
         self.gradients: weakref.WeakSet[Any] = weakref.WeakSet()
+        self.tangents: weakref.WeakSet[Any] = weakref.WeakSet()
 
     def next_tree(self) -> int:
         """Return a number for a new layout."""
