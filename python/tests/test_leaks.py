@@ -257,3 +257,20 @@ def test_a_large_array_is_not_touched_when_it_is_made():
     arrays = [ti.ndarray(ti.f32, 1 << 26) for _ in range(4)]
     assert resident() - before < 64 << 20
     assert arrays[3][(1 << 26) - 1] == 0
+
+
+def test_packed_fields_are_freed_with_the_last_one(no_collection):
+    bit = ti.types.quant.int(1, signed=False)
+    for _ in range(2):
+        builder = ti.FieldsBuilder()
+        x, y, z = (ti.field(bit) for _ in range(3))
+        pack = ti.BitpackedFields(max_num_bits=32)
+        pack.place(x, y)
+        builder.dense(ti.i, 1000).place(pack)
+        builder.dense(ti.i, 1000).quant_array(ti.i, 32, max_num_bits=32).place(z)
+        builder.finalize()
+        x[3] = 1
+        del builder, pack, x, z
+        assert y[3] == 0 and used() == 8000
+        del y
+        assert used() == 0
