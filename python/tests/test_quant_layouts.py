@@ -244,6 +244,7 @@ def test_plain_fields_beside_words() -> None:
     pack = ti.BitpackedFields(max_num_bits=8)
     pack.place(x)
     ti.root.dense(ti.i, 8).place(pack, y)
+    assert repr(x) == "<ti.field x quant.int(5, signed=True, compute=i32), shape (8,)>"
     x[3], y[3] = -5, 0.25
     assert x[3] == -5 and y[3] == 0.25 and x[2] == 0
 

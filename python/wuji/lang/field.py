@@ -317,7 +317,8 @@ class ScalarField(Field):
         return self
 
     def __repr__(self) -> str:
-        return f"<ti.field {self._name + ' ' if self._name else ''}{self.dtype}, shape {self.shape}>"
+        stored = (*self._first.quantized, self.dtype)[0]
+        return f"<ti.field {self._name + ' ' if self._name else ''}{stored}, shape {self.shape}>"
 
 
 def _numpy_type(dtype: Any) -> Any:
