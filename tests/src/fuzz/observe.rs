@@ -23,10 +23,12 @@ pub(crate) struct Observation {
     pub printed: Vec<(u32, u64, String)>,
 }
 
-/// Fields without sparse nodes.
+/// Fields without sparse nodes. The contents of words are those of their packed fields.
 pub(crate) fn dense_fields(m: &Module) -> Vec<Field> {
-    let sparse = elements::fields(m);
-    m.fields.keys().filter(|f| !sparse.contains(f)).collect()
+    let dense = m.fields.iter().filter(|(id, f)| {
+        m.trees[f.tree].sparse_path(f.node).is_empty() && !elements::is_word(m, *id)
+    });
+    dense.map(|(id, _)| id).collect()
 }
 
 /// Runs a program on the interpreter, at some stage of the pipeline.

@@ -177,6 +177,12 @@ fn drop_fields(p: &mut Program) {
     each_op(m, |op| {
         field_of(op, &mut |f| used[f.as_u32() as usize] = true);
     });
+    for (id, field) in m.fields.iter() {
+        if used[id.as_u32() as usize] {
+            let members = field.packing.iter().flat_map(|p| &p.members);
+            members.for_each(|member| used[member.word.as_u32() as usize] = true);
+        }
+    }
     let map = Renumbering::new(&used);
     let rename = |f: &mut Field| {
         if let Some(new) = map.get(f.as_u32()) {
@@ -196,6 +202,10 @@ fn drop_fields(p: &mut Program) {
                 }
             }
         }
+    }
+    for field in m.fields.values_mut() {
+        let members = field.packing.iter_mut().flat_map(|p| &mut p.members);
+        members.for_each(|member| rename(&mut member.word));
     }
     let all: Vec<_> = m.fields.values().cloned().collect();
     m.fields = map.keep(all).into_iter().collect();

@@ -5,9 +5,10 @@ use super::check;
 use super::observe::Observation;
 use super::program::Program;
 use std::fmt::Write as _;
-use wuji_ir::entities::Array;
+use wuji_ir::entities::{Array, Field};
 use wuji_ir::module::Module;
 use wuji_ir::types::Imm;
+use wuji_tools::script::elements;
 
 /// The program of a failure as the text of a filetest.
 pub(super) fn text(seed: u64, found: &Found) -> String {
@@ -116,7 +117,8 @@ fn run_line(program: &Program, expected: &Observation) -> String {
         }
     }
     for (k, values) in inputs.fields.iter().enumerate() {
-        if inputs.sparse.iter().any(|c| c.0.as_u32() as usize == k) {
+        let word = elements::is_word(m, Field::from_u32(k as u32));
+        if word || inputs.sparse.iter().any(|c| c.0.as_u32() as usize == k) {
             continue;
         }
         before.push(format!("f{k} = [{}]", list(values)));

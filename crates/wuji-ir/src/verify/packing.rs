@@ -72,7 +72,11 @@ fn word(m: &Module, id: Field, data: &FieldData, word: Field) -> Result<()> {
     }
     let array = m.trees[data.tree].bit_array(data.node);
     let node = array.map_or(Some(data.node), |n| n.parent);
-    let aligned = array.is_some() || holder.axes == data.axes;
+    let has = |axis| holder.axes.iter().any(|a| a.0 == axis);
+    let aligned = match array {
+        Some(_) => data.axes.iter().all(|a| has(a.0)),
+        None => holder.axes == data.axes,
+    };
     if holder.tree != data.tree || Some(holder.node) != node || !aligned {
         return Err(wrong(id, format!("its word {word} is not in its cells")));
     }

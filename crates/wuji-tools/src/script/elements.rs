@@ -20,9 +20,17 @@ pub type Cells = BTreeMap<Vec<i64>, Vec<Imm>>;
 pub fn fields(m: &Module) -> Vec<Field> {
     let sparse = |f: &Field| {
         let data = &m.fields[*f];
-        !m.trees[data.tree].sparse_path(data.node).is_empty()
+        !m.trees[data.tree].sparse_path(data.node).is_empty() && !is_word(m, *f)
     };
     m.fields.keys().filter(sparse).collect()
+}
+
+/// Whether a field is the word of a packed one.
+pub fn is_word(m: &Module, field: Field) -> bool {
+    let packed = m.fields.values().filter_map(|f| f.packing.as_ref());
+    packed
+        .flat_map(|p| &p.members)
+        .any(|member| member.word == field)
 }
 
 /// Whether the interpreter can run a module: not while it has tree accesses that are neither cell operations nor

@@ -248,7 +248,24 @@ impl State {
     ) -> Result<entities::Node> {
         let axes = checked_axes(&self.data, parent, kind, axes)?;
         let extents = checked_extents(kind, &axes, extents)?;
+        let parent = if kind.is_bit_array() {
+            self.node_of_words(parent, &axes)
+        } else {
+            parent
+        };
         Ok(self.data.add(parent, kind, &extents))
+    }
+
+    /// Words have all axes of their bit array, if only with one cell.
+    fn node_of_words(&mut self, parent: entities::Node, axes: &[Axis]) -> entities::Node {
+        let split = self.data.axes(parent);
+        let missing = axes.iter().filter(|a| !split.contains(a));
+        let missing: Vec<(Axis, u64)> = missing.map(|a| (*a, 1)).collect();
+        if missing.is_empty() {
+            parent
+        } else {
+            self.data.add(parent, NodeKind::Dense, &missing)
+        }
     }
 
     /// Orders the cells of a node along a Z-curve.

@@ -9,6 +9,7 @@ mod control;
 mod functions;
 mod index;
 mod kernel;
+mod packed;
 mod places;
 mod roles;
 mod sparse;
@@ -36,6 +37,7 @@ pub(crate) fn program(seed: u64) -> Program {
         places: Vec::new(),
         hot: Vec::new(),
         groups: 0,
+        word: None,
         functions: Vec::new(),
         size: 1,
         budget: 0,
@@ -70,6 +72,8 @@ struct Generator<'d> {
     hot: Vec<usize>,
     /// The number of groups of places that may share memory.
     groups: usize,
+    /// A word with bits left.
+    word: Option<packed::OpenWord>,
     functions: Vec<Callable>,
     /// The size of the program, 1 to 4.
     size: i64,

@@ -111,6 +111,16 @@ impl Generator<'_> {
     }
 
     fn place_field(&mut self, tree: Tree, node: Node) {
+        if self.dice.chance(6) {
+            let array = self.bit_array(tree, node);
+            return self.place_in(tree, array.unwrap_or(node), array.is_some());
+        }
+        let packed = self.dice.chance(20);
+        self.place_in(tree, node, packed);
+    }
+
+    /// Places a field, packed if possible.
+    fn place_in(&mut self, tree: Tree, node: Node, packed: bool) {
         let data = &self.m.trees[tree];
         let mut axes: Vec<Axis> = (0..Axis::COUNT)
             .filter_map(Axis::new)
@@ -143,12 +153,26 @@ impl Generator<'_> {
                 (axis, from)
             })
             .collect();
+        let axes = match self.open_word(tree, node) {
+            Some(open) if packed => open,
+            _ => axes,
+        };
+        let in_array = self.m.trees[tree].bit_array(node).is_some();
         let below_sparse = !self.m.trees[tree].sparse_path(node).is_empty();
-        let elem = if below_sparse && self.dice.chance(12) {
+        let elem = if in_array {
+            self.bits_type()
+        } else if below_sparse && self.dice.chance(12) {
             self.view_type()
         } else {
             self.any_type()
         };
+        let packing = if packed {
+            self.packing((tree, node), &axes, elem)
+        } else {
+            None
+        };
+        let writable = !self.m.structs.flatten(elem).iter().any(|s| s.is_float());
+        let writable = writable || packing.is_none();
         let number = self.m.fields.len();
         let field = self.m.fields.push(FieldData {
             name: format!("x{number}"),
@@ -156,7 +180,7 @@ impl Generator<'_> {
             tree,
             node,
             axes: axes.into_iter().collect(),
-            packing: None,
+            packing,
         });
         self.m.trees[tree].nodes[node]
             .children
@@ -182,7 +206,7 @@ impl Generator<'_> {
             domain,
             group,
             twin: self.places.len(),
-            writable: true,
+            writable,
             distinct: true,
             tally,
             paths: self.paths(elem),

@@ -231,11 +231,13 @@ impl Candidate {
             TaskKind::Range { dims, .. } => dims.len(),
             TaskKind::Serial | TaskKind::Chunks { .. } => 0,
         };
-        let index = own
-            .first()
-            .map_or(Type::Scalar(Scalar::I64), |v| old.ty(*v));
         let mut types: Vec<Type> = params.iter().map(|v| old.ty(*v)).collect();
-        types.extend(std::iter::repeat_n(index, rank));
+        types.extend(std::iter::repeat_n(Type::Scalar(Scalar::I64), rank));
+        for (index, old_index) in self.indices.iter().zip(own) {
+            if let Some((at, _)) = index {
+                types[given + at] = old.ty(*old_index);
+            }
+        }
         let mut new = Function::new(old.name.clone(), &types, &[]);
         let values = new.params().to_vec();
         let mut b = Builder::new(&mut m.env, &mut new);

@@ -2,6 +2,7 @@
 
 use super::{Lower, PackedAccess};
 use crate::quant::Bit;
+use wuji_ir::build::Builder;
 use wuji_ir::entities::{Field, Value};
 use wuji_ir::layout::Axis;
 use wuji_ir::module::{SiteData, SiteKind, Values};
@@ -97,15 +98,7 @@ impl Lower<'_> {
         let mut found = Values::new();
         let mut inside = b.bool(true);
         for ((lo, extent), index) in domain.iter().zip(indices) {
-            // Larger `u64` values count as the largest `i64`.
-            let index = match b.func.ty(*index).as_scalar() {
-                Some(Scalar::U64) => {
-                    let most = b.int(Scalar::U64, i64::MAX.into());
-                    b.binary(BinOp::Min, *index, most)
-                }
-                _ => *index,
-            };
-            let index = b.convert(index, Scalar::I64);
+            let index = widened(b, *index);
             found.push(index);
             let lo = b.i64(*lo);
             let from = b.binary(BinOp::Sub, index, lo);
@@ -145,7 +138,7 @@ impl Lower<'_> {
             let Some(k) = data.axes.iter().position(|a| a.0 == *axis) else {
                 continue;
             };
-            let index = b.convert(indices[k], Scalar::I64);
+            let index = widened(b, indices[k]);
             let lo = b.i64(data.axes[k].1);
             let index = b.binary(BinOp::Sub, index, lo);
             let n = b.i64(*extent as i64);
@@ -200,11 +193,23 @@ impl Lower<'_> {
             at.push(if from == lo {
                 index
             } else {
-                let index = self.b.convert(index, Scalar::I64);
+                let index = widened(&mut self.b, index);
                 let by = self.b.i64(lo - from);
                 self.b.binary(BinOp::Add, index, by)
             });
         }
         at
     }
+}
+
+/// An index as `i64`. Larger `u64` values count as the largest one, which is outside of every field.
+fn widened(b: &mut Builder, index: Value) -> Value {
+    let index = match b.func.ty(index).as_scalar() {
+        Some(Scalar::U64) => {
+            let most = b.int(Scalar::U64, i64::MAX.into());
+            b.binary(BinOp::Min, index, most)
+        }
+        _ => index,
+    };
+    b.convert(index, Scalar::I64)
 }
