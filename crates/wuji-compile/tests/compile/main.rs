@@ -4,6 +4,7 @@ mod forward;
 mod invalid;
 mod large;
 mod normal;
+mod quant;
 mod reverse;
 mod schedules;
 mod tasks;

@@ -122,9 +122,14 @@ pub fn decode_shared(
     }
     let digits = i64::from(bits) - i64::from(signed);
     let bias = (ones >> 1) as i64;
-    let value = n * power(1 - digits) * power((exponent & ones) as i64 - bias);
-    let value = Imm::float(compute, value);
     let format = FloatFormat::of(compute);
+    // No store leaves fractions beside the code 0. With the exponent of the compute type it stands for zero there too.
+    let factor = if exponent & ones == 0 && u32::from(exponent_bits) == format.exponent {
+        0.0
+    } else {
+        power((exponent & ones) as i64 - bias)
+    };
+    let value = Imm::float(compute, n * power(1 - digits) * factor);
     if value.bits() & (format.sign() - 1) < format.smallest() {
         Imm::zero(compute)
     } else {

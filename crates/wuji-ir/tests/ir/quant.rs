@@ -506,7 +506,7 @@ fn exact_group(
     members: &[(u8, bool)],
     values: &[Imm],
 ) -> Option<(u64, Vec<u64>)> {
-    let counts = |(x, m): (&Imm, &(u8, bool))| m.1 || !(value(*x) < 0.0);
+    let counts = |(x, m): (&Imm, &(u8, bool))| m.1 || value(*x) >= 0.0 || value(*x).is_nan();
     let mut counted = values.iter().zip(members).filter(|p| counts(*p));
     if counted.any(|(x, _)| !value(*x).is_finite()) {
         return None;
