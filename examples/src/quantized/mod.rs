@@ -4,6 +4,7 @@
 //! each layout, and a picture. So a simulation contains only its kernels, its layouts and its picture.
 
 pub mod book;
+pub mod life;
 pub mod mpm;
 
 use clap::Args;
@@ -125,7 +126,7 @@ pub fn time_steps(
 }
 
 /// All simulations.
-pub const ALL: &[&Simulation] = &[&mpm::MPM];
+pub const ALL: &[&Simulation] = &[&mpm::MPM, &life::LIFE];
 
 /// The list of simulations, one line each.
 pub fn list() -> String {
