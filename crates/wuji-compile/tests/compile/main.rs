@@ -1,5 +1,6 @@
 //! Integration tests of the passes, in one binary to save link time.
 
+mod bit_vectorize;
 mod forward;
 mod invalid;
 mod large;

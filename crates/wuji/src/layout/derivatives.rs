@@ -4,7 +4,7 @@ use super::node::State;
 use super::{Node, PlacedField, TreeBody};
 use crate::autodiff::Derivative;
 use wuji_ir::entities;
-use wuji_ir::layout::{Child, NodeKind};
+use wuji_ir::layout::Child;
 use wuji_ir::types::Structs;
 
 impl Node<'_> {
@@ -71,7 +71,7 @@ impl State {
         match (data.kind.is_bit_array(), data.parent) {
             (true, Some(parent)) => {
                 let extents = data.extents.clone();
-                self.data.add(parent, NodeKind::Dense, &extents)
+                self.add_dense(parent, &extents)
             }
             _ => node,
         }
@@ -94,12 +94,11 @@ impl State {
         let mut node = state.data.root();
         for above in shape.data.path(placed.node).into_iter().skip(1) {
             let data = &shape.data.nodes[above];
-            let kind = if data.kind.is_bit_array() {
-                NodeKind::Dense
+            node = if data.kind.is_bit_array() {
+                state.add_dense(node, &data.extents)
             } else {
-                data.kind
+                state.data.add(node, data.kind, &data.extents)
             };
-            node = state.data.add(node, kind, &data.extents);
             state.data.nodes[node].order = data.order;
             if body.unbounded.contains(&above) {
                 state.unbounded.push(node);

@@ -256,6 +256,25 @@ impl State {
         Ok(self.data.add(parent, kind, &extents))
     }
 
+    /// A dense node below another one, with extents that are valid.
+    pub(super) fn add_dense(
+        &mut self,
+        parent: entities::Node,
+        extents: &[(Axis, u64)],
+    ) -> entities::Node {
+        self.data.add(parent, NodeKind::Dense, extents)
+    }
+
+    /// A bit array below another node.
+    pub(super) fn add_bit_array(
+        &mut self,
+        parent: entities::Node,
+        axes: &[Axis],
+        extents: Extents,
+    ) -> Result<entities::Node> {
+        self.add(parent, NodeKind::BitArray, axes, extents)
+    }
+
     /// Words have all axes of their bit array, if only with one cell.
     fn node_of_words(&mut self, parent: entities::Node, axes: &[Axis]) -> entities::Node {
         let split = self.data.axes(parent);
@@ -264,7 +283,7 @@ impl State {
         if missing.is_empty() {
             parent
         } else {
-            self.data.add(parent, NodeKind::Dense, &missing)
+            self.add_dense(parent, &missing)
         }
     }
 

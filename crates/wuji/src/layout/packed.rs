@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 use std::fmt;
 use std::panic::Location;
 use wuji_ir::entities;
-use wuji_ir::layout::{Child, NodeKind};
+use wuji_ir::layout::Child;
 use wuji_ir::quant::{Member, Packing};
 use wuji_ir::types::{Scalar, Structs, Type};
 use wuji_ir::{Error, Result};
@@ -125,12 +125,7 @@ impl<'a> Node<'a> {
         let at = Location::caller();
         let state = &mut *self.build.state.borrow_mut();
         let mut node = self;
-        match state.add(
-            self.node,
-            NodeKind::BitArray,
-            &axes.into().list(),
-            extents.into(),
-        ) {
+        match state.add_bit_array(self.node, &axes.into().list(), extents.into()) {
             Ok(below) => node.node = below,
             Err(error) => state.fail(error.at(Some(here(at)))),
         }

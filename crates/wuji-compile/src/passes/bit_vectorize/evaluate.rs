@@ -170,47 +170,62 @@ impl Evaluator<'_> {
         }
         let ty = self.old.ty(data.results[0]).as_scalar();
         let ty = ty.ok_or("there are vectors")?;
-        match (op, &args[..]) {
-            (ElementwiseOp::Convert(to), [Lane::Index(by)]) if to.bits() >= 32 && to.is_int() => {
-                Ok(Lane::Index(*by))
-            }
-            (ElementwiseOp::Binary(BinOp::Add), [Lane::Index(by), Lane::Const(c)])
-            | (ElementwiseOp::Binary(BinOp::Add), [Lane::Const(c), Lane::Index(by)]) => {
-                moved(*by, *c, 1)
-            }
-            (ElementwiseOp::Binary(BinOp::Sub), [Lane::Index(by), Lane::Const(c)]) => {
-                moved(*by, *c, -1)
-            }
-            (ElementwiseOp::Compare(op), [Lane::Index(by), Lane::Const(c)]) => {
-                Ok(Lane::Bits(self.compare_index(op, *by, small(*c)?)?))
-            }
-            (ElementwiseOp::Compare(op), [Lane::Const(c), Lane::Index(by)]) => {
-                let op = swapped(op);
-                Ok(Lane::Bits(self.compare_index(op, *by, small(*c)?)?))
-            }
-            (ElementwiseOp::Unary(op), [a]) => {
-                let a = self.as_sum(a)?;
+        if let Some(lane) = self.on_index(op, &args)? {
+            return Ok(lane);
+        }
+        match op {
+            ElementwiseOp::Unary(op) => {
+                let a = self.as_sum(&args[0])?;
                 Ok(Lane::Bits(self.unary_op(op, &a, ty)?))
             }
-            (ElementwiseOp::Binary(op), [a, b]) => {
-                let (a, b) = (self.as_sum(a)?, self.as_sum(b)?);
+            ElementwiseOp::Binary(op) => {
+                let (a, b) = (self.as_sum(&args[0])?, self.as_sum(&args[1])?);
                 Ok(Lane::Bits(self.binary_op(op, (&a, &b), ty)?))
             }
-            (ElementwiseOp::Compare(op), [_, _]) => {
+            ElementwiseOp::Compare(op) => {
                 let a = self.binary_of(data.args[0])?;
                 let b = self.binary_of(data.args[1])?;
                 Ok(Lane::Bits(self.compare(op, &a, &b)?))
             }
-            (ElementwiseOp::Select, [c, a, b]) => {
-                let c = self.condition(c)?;
-                Ok(self.selected(c, a, b)?)
+            ElementwiseOp::Select => {
+                let c = self.condition(&args[0])?;
+                self.selected(c, &args[1], &args[2])
             }
-            (ElementwiseOp::Convert(to), [a]) => {
-                let a = self.as_sum(a)?;
+            ElementwiseOp::Convert(to) => {
+                let a = self.as_sum(&args[0])?;
                 self.converted(a, to)
             }
-            _ => Err(format!("`{}` has no form for bits", data.op.name())),
+            ElementwiseOp::Fma | ElementwiseOp::Bitcast(_) => {
+                Err(format!("`{}` has no form for bits", data.op.name()))
+            }
         }
+    }
+
+    /// An operation on the coordinate along the bits, and perhaps a constant.
+    fn on_index(&mut self, op: ElementwiseOp, args: &[Lane]) -> Result<Option<Lane>, Refusal> {
+        if let (ElementwiseOp::Convert(to), [Lane::Index(by)]) = (op, args)
+            && to.bits() >= 32
+            && to.is_int()
+        {
+            return Ok(Some(Lane::Index(*by)));
+        }
+        let (by, c, first) = match args {
+            [Lane::Index(by), Lane::Const(c)] => (*by, *c, true),
+            [Lane::Const(c), Lane::Index(by)] => (*by, *c, false),
+            _ => return Ok(None),
+        };
+        if op == ElementwiseOp::Binary(BinOp::Add) {
+            return moved(by, c, 1).map(Some);
+        }
+        if op == ElementwiseOp::Binary(BinOp::Sub) && first {
+            return moved(by, c, -1).map(Some);
+        }
+        if let ElementwiseOp::Compare(op) = op {
+            let op = if first { op } else { swapped(op) };
+            let bits = self.compare_index(op, by, small(c)?)?;
+            return Ok(Some(Lane::Bits(bits)));
+        }
+        Ok(None)
     }
 
     /// An integer in binary, remembered for its next use.
@@ -262,24 +277,34 @@ impl Evaluator<'_> {
     ) -> Result<Option<Lane>, Refusal> {
         let args = self.args(&data.args)?;
         let rank = self.b.env.place_elem(self.old, access.place).1;
-        match (op, access.place) {
-            (AccessOp::Load, Place::Field(field)) => {
-                if let Some(lane) = self.load(field, &args[..rank])? {
-                    return Ok(Some(lane));
+        let refused = || Err(format!("`{}` has no form for bits", data.op.name()));
+        match op {
+            AccessOp::Load => match access.place {
+                Place::Field(field) => {
+                    if let Some(lane) = self.load(field, &args[..rank])? {
+                        return Ok(Some(lane));
+                    }
+                    self.same_for_all(data).map(Some)
                 }
-                self.same_for_all(data).map(Some)
-            }
-            (AccessOp::Load, Place::Array(_) | Place::Temp(_)) => self.same_for_all(data).map(Some),
-            (AccessOp::Store, Place::Field(field)) => {
-                let (at, value) = args.split_at(rank);
-                self.store((field, access), at, &value[0], mask)?;
-                Ok(None)
-            }
-            (AccessOp::Atomic(AtomicOp::Add), Place::Field(_) | Place::Temp(_)) => {
-                self.count_up(data, &args, mask)?;
-                Ok(None)
-            }
-            _ => Err(format!("`{}` has no form for bits", data.op.name())),
+                Place::Array(_) | Place::Temp(_) => self.same_for_all(data).map(Some),
+                Place::Local(_) => refused(),
+            },
+            AccessOp::Store => match access.place {
+                Place::Field(field) => {
+                    let (at, value) = args.split_at(rank);
+                    self.store((field, access), at, &value[0], mask)?;
+                    Ok(None)
+                }
+                Place::Array(_) | Place::Temp(_) | Place::Local(_) => refused(),
+            },
+            AccessOp::Atomic(op) => match access.place {
+                Place::Field(_) | Place::Temp(_) if op == AtomicOp::Add => {
+                    self.count_up(data, &args, mask)?;
+                    Ok(None)
+                }
+                Place::Field(_) | Place::Temp(_) | Place::Array(_) | Place::Local(_) => refused(),
+            },
+            AccessOp::CompareExchange => refused(),
         }
     }
 

@@ -380,7 +380,21 @@ impl Lower<'_> {
 /// Whether stores may be delayed over an operation that is not an access.
 fn keeps_order(op: &Op) -> bool {
     match op.class() {
-        OpClass::Random | OpClass::Query(_) | OpClass::Hint(_) => true,
-        _ => op.effect() == Effect::Pure,
+        OpClass::Constant(_)
+        | OpClass::Elementwise(_)
+        | OpClass::Component(_)
+        | OpClass::Reduce(_)
+        | OpClass::Algebra(_)
+        | OpClass::Query(_)
+        | OpClass::Hint(_)
+        | OpClass::Random => true,
+        OpClass::Access(..)
+        | OpClass::Cell(..)
+        | OpClass::TreeAccess(..)
+        | OpClass::Memory(_)
+        | OpClass::Control(_)
+        | OpClass::Call(_)
+        | OpClass::Thread(_)
+        | OpClass::Check(_) => false,
     }
 }

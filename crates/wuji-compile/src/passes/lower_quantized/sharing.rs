@@ -7,7 +7,7 @@ use wuji_ir::ops::Place;
 
 /// Who else may change the words that a function changes.
 pub(super) enum Sharing {
-    /// Nobody.
+    /// No other thread.
     Serial,
     /// Other iterations of a parallel loop.
     Parallel {
@@ -23,9 +23,9 @@ pub(super) enum Sharing {
 /// How bits of a word are changed.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub(super) enum Exclusive {
-    /// Nobody else changes the word.
+    /// No other iteration changes the word.
     Word,
-    /// Nobody else changes these bits.
+    /// No other iteration changes these bits.
     Bits,
     /// Others may change these bits.
     Nothing,
