@@ -6,6 +6,7 @@
 pub mod book;
 pub mod life;
 pub mod mpm;
+pub mod smoke;
 
 use clap::Args;
 use std::error::Error;
@@ -126,7 +127,7 @@ pub fn time_steps(
 }
 
 /// All simulations.
-pub const ALL: &[&Simulation] = &[&mpm::MPM, &life::LIFE];
+pub const ALL: &[&Simulation] = &[&mpm::MPM, &life::LIFE, &smoke::SMOKE];
 
 /// The list of simulations, one line each.
 pub fn list() -> String {
