@@ -1,6 +1,9 @@
 //! Table 5.1 of the thesis: stores to bit structs with and without store fusion and thread-safety inference, against the
 //! same kernels on plain fields.
 
+// Windows of fields with one index.
+#![allow(clippy::single_range_in_vec_init)]
+
 use wuji::World;
 use wuji::prelude::*;
 

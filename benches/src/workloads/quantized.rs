@@ -1,5 +1,8 @@
 //! Quantized fields: the game of life with one bit per cell, and particles with positions of 21 bits.
 
+// Windows of fields with one index.
+#![allow(clippy::single_range_in_vec_init)]
+
 use std::sync::Arc;
 
 use wuji::prelude::*;

@@ -1,5 +1,8 @@
 //! Gradients of gradients: tapes around tapes, and what the host writes in forward mode.
 
+// Windows of fields with one index.
+#![allow(clippy::single_range_in_vec_init)]
+
 use wuji::Result;
 use wuji::prelude::*;
 

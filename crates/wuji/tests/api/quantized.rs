@@ -101,7 +101,7 @@ fn cells_of_one_bit_live_and_die() -> wuji::Result<()> {
         };
         let (x, y) = (place("x")?, place("y")?);
         let mut state: Vec<u32> = (0..h * w)
-            .map(|k| (k * k * 7 + k / 3) % 3 & 1)
+            .map(|k| ((k * k * 7 + k / 3) % 3) & 1)
             .map(|b| b as u32)
             .collect();
         x.copy_from(&state)?;
