@@ -43,7 +43,7 @@ Usage: cargo xtask test [--quick] [--fuzz-seconds N]
   --backend cuda     instead, run the tests that support it on the first GPU, including those in Python;
                      for a GPU machine without Rust, use `bundle` and WUJI_TEST_BACKEND=cuda sh test.sh
 
-The Python tests run beside those in Rust, in a virtual environment, target/python, with NumPy, pytest, mypy and Jupyter packages.
+The Python tests run in a virtual environment, target/python, with NumPy, pytest, mypy and Jupyter packages.
 It also contains NVIDIA's ptxas, which assembles the PTX of kernels (unless WUJI_PTXAS or the path provides one).
 Steps that need rustfmt or clippy are skipped, with a note, if those are not installed
 (`rustup component add rustfmt clippy`). All steps run even if one fails; a table at the end shows

@@ -1,10 +1,6 @@
 //! Runs a list of steps and prints a summary table.
 
-use std::fs::{self, File};
-use std::io;
-use std::path::PathBuf;
-use std::process::{Command, ExitStatus};
-use std::thread::{self, JoinHandle};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::workspace::spelled;
@@ -19,68 +15,19 @@ enum Ending {
 /// Runs commands in sequence and records their results.
 #[derive(Debug)]
 pub(crate) struct Steps {
-    start: Instant,
     done: Vec<(&'static str, Ending, Duration)>,
-}
-
-/// A command that runs beside the steps. Its output appears when it is waited for.
-#[derive(Debug)]
-pub(crate) struct Beside {
-    name: &'static str,
-    command: String,
-    output: PathBuf,
-    run: JoinHandle<(io::Result<ExitStatus>, Duration)>,
 }
 
 impl Steps {
     pub(crate) fn new() -> Steps {
-        Steps {
-            start: Instant::now(),
-            done: Vec::new(),
-        }
+        Steps { done: Vec::new() }
     }
 
     /// Runs a command and shows its output.
     pub(crate) fn run(&mut self, name: &'static str, command: &mut Command) {
         println!("\n== {name}: {}", spelled(command));
         let start = Instant::now();
-        let status = command.status();
-        self.record(name, &status, start.elapsed());
-    }
-
-    /// Starts a command that the next steps do not depend on: it uses processors that they leave idle.
-    pub(crate) fn start(name: &'static str, mut command: Command) -> io::Result<Beside> {
-        let output = std::env::temp_dir().join(format!("wuji-{name}-{}", std::process::id()));
-        let file = File::create(&output)?;
-        command.stdout(file.try_clone()?).stderr(file);
-        Ok(Beside {
-            name,
-            command: spelled(&command),
-            output,
-            run: thread::spawn(move || {
-                let start = Instant::now();
-                (command.status(), start.elapsed())
-            }),
-        })
-    }
-
-    /// Waits for a command that runs beside the steps, and shows its output.
-    pub(crate) fn wait(&mut self, beside: Beside) {
-        let ended = beside.run.join();
-        println!("\n== {}: {}", beside.name, beside.command);
-        let shown = File::open(&beside.output)
-            .and_then(|mut file| io::copy(&mut file, &mut io::stdout().lock()));
-        if let Err(error) = shown {
-            println!("   {}: {error}", beside.output.display());
-        }
-        let _ = fs::remove_file(&beside.output);
-        let panicked = |_| (Err(io::Error::other("the thread panicked")), Duration::ZERO);
-        let (status, time) = ended.unwrap_or_else(panicked);
-        self.record(beside.name, &status, time);
-    }
-
-    fn record(&mut self, name: &'static str, status: &io::Result<ExitStatus>, time: Duration) {
-        let ending = match status {
+        let ending = match command.status() {
             Ok(status) if status.success() => Ending::Passed,
             Ok(status) => {
                 println!("   {name} failed: {status}");
@@ -91,7 +38,7 @@ impl Steps {
                 Ending::Failed
             }
         };
-        self.done.push((name, ending, time));
+        self.done.push((name, ending, start.elapsed()));
     }
 
     /// Runs an in-process check.
@@ -122,7 +69,7 @@ impl Steps {
 
     /// Prints the table; the error lists the failed steps.
     pub(crate) fn finish(self) -> Result<(), String> {
-        println!("\n{}", self.table(self.start.elapsed()));
+        println!("\n{}", self.table());
         let failed: Vec<&str> = self
             .done
             .iter()
@@ -136,8 +83,7 @@ impl Steps {
         }
     }
 
-    /// The total is not the sum: steps overlap.
-    fn table(&self, total: Duration) -> String {
+    fn table(&self) -> String {
         let width = self
             .done
             .iter()
@@ -146,7 +92,9 @@ impl Steps {
             .unwrap_or(0)
             .max(5);
         let mut text = String::new();
+        let mut total = Duration::ZERO;
         for (name, ending, time) in &self.done {
+            total += *time;
             let line = match ending {
                 Ending::Passed => format!("  {name:width$}  {:>9}  ok", clock(*time)),
                 Ending::Failed => format!("  {name:width$}  {:>9}  FAILED", clock(*time)),
@@ -184,7 +132,6 @@ mod tests {
     #[test]
     fn the_table_tells_what_failed() {
         let steps = Steps {
-            start: Instant::now(),
             done: vec![
                 ("format", Ending::Passed, Duration::from_secs(1)),
                 ("tests", Ending::Failed, Duration::from_secs(2)),
@@ -192,27 +139,7 @@ mod tests {
             ],
         };
         let expected = "  format      1.0 s  ok\n  tests       2.0 s  FAILED\n  lints           -  skipped: no clippy\n  total       3.0 s";
-        assert_eq!(steps.table(Duration::from_secs(3)), expected);
+        assert_eq!(steps.table(), expected);
         assert_eq!(steps.finish(), Err("failed: tests".to_string()));
-    }
-
-    #[test]
-    fn a_command_beside_the_steps_fails_like_a_step() {
-        let mut steps = Steps::new();
-        for (name, script) in [("beside-good", "true"), ("beside-bad", "echo bad; exit 3")] {
-            let mut command = Command::new("sh");
-            command.args(["-c", script]);
-            let beside = Steps::start(name, command).expect("it starts");
-            steps.wait(beside);
-        }
-        let missing = Command::new("/no/such/program");
-        let beside = Steps::start("beside-missing", missing).expect("there is a file");
-        let output = beside.output.clone();
-        steps.wait(beside);
-        assert!(!output.exists());
-        assert_eq!(
-            steps.finish(),
-            Err("failed: beside-bad, beside-missing".to_string())
-        );
     }
 }

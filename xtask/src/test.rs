@@ -77,10 +77,6 @@ pub(crate) fn test(words: &[String]) -> Outcome {
         Err(why) if std::env::var_os("CI").is_some() => steps.fail("ptx", &why),
         Err(_) => steps.skip("ptx", "ptxas is not installed and cannot be downloaded"),
     }
-    // Each of the two leaves processors idle at times: Python runs one test at a time, and Rust one test program.
-    let python = crate::python::tests(&llvm)
-        .and_then(|tests| Steps::start("python", tests).map_err(|e| e.to_string()));
-    let python = python.map_err(|why| steps.fail("python", &why)).ok();
     steps.run("tests", &mut tests);
     if !quick {
         steps.run(
@@ -97,8 +93,10 @@ pub(crate) fn test(words: &[String]) -> Outcome {
         fuzzing.env("WUJI_FUZZ_SECONDS", seconds.to_string());
         steps.run("fuzzing", &mut fuzzing);
     }
-    if let Some(python) = python {
-        steps.wait(python);
+    // Not beside those in Rust: some of them measure time.
+    match crate::python::tests(&llvm) {
+        Ok(mut tests) => steps.run("python", &mut tests),
+        Err(why) => steps.fail("python", &why),
     }
     steps.finish()
 }

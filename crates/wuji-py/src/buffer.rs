@@ -100,15 +100,15 @@ enum Keep<'py> {
     Own,
 }
 
-/// An acquired buffer view, released on drop.
-pub(crate) struct View(ffi::Py_buffer);
+/// An acquired buffer view, released on drop. It has a place of its own, because its lists may point into it.
+pub(crate) struct View(Box<ffi::Py_buffer>);
 
 impl View {
     /// Pins the memory of an object until the view is dropped.
     pub(crate) fn new(object: &Bound<'_, PyAny>, flags: i32) -> PyResult<View> {
-        let mut raw = ffi::Py_buffer::new();
+        let mut raw = Box::new(ffi::Py_buffer::new());
         // SAFETY: the object is alive and the view is ours.
-        if unsafe { ffi::PyObject_GetBuffer(object.as_ptr(), &mut raw, flags) } != 0 {
+        if unsafe { ffi::PyObject_GetBuffer(object.as_ptr(), &raw mut *raw, flags) } != 0 {
             return Err(PyErr::fetch(object.py()));
         }
         Ok(View(raw))
@@ -123,7 +123,7 @@ impl View {
 impl Drop for View {
     fn drop(&mut self) {
         // SAFETY: `PyObject_GetBuffer` filled the view. Views are only dropped with the GIL held.
-        unsafe { ffi::PyBuffer_Release(&mut self.0) };
+        unsafe { ffi::PyBuffer_Release(&raw mut *self.0) };
     }
 }
 
@@ -240,7 +240,7 @@ impl<'py> BorrowedArray<'py> {
         let view = View::new(value, ffi::PyBUF_RECORDS_RO)?;
         let raw = &view.0;
         let rank = raw.ndim as usize;
-        // SAFETY: with these flags both lists have `ndim` entries. They may point into the view itself, so copy them before it moves.
+        // SAFETY: with these flags both lists have `ndim` entries. They may point into the view itself, which does not move.
         let (extents, strides) = unsafe {
             let list = |p: *mut isize| match (rank, NonNull::new(p)) {
                 (0, _) | (_, None) => &[][..],

@@ -23,8 +23,21 @@ impl FunctionGen<'_, '_, '_> {
         let e = &self.unit.emit;
         match s {
             Scalar::Bool => e.cast(LLVMOpcode::LLVMZExt, v, e.shaped(e.int_ty(8), e.ty_of(v))),
+            Scalar::I8 | Scalar::U8 if self.unit.gpu.is_some() && e.ty_of(v) == e.int_ty(8) => {
+                self.byte(v)
+            }
             _ => v,
         }
+    }
+
+    /// A byte that was made by an integer instruction. LLVM stores the low byte of any 32-bit register, and ptxas takes the
+    /// store of a byte for a conversion if a float instruction has written the register.
+    fn byte(&self, v: Val) -> Val {
+        let e = &self.unit.emit;
+        let word = e.int_ty(32);
+        let wide = e.cast(LLVMOpcode::LLVMZExt, v, word);
+        let low = e.pure_assembly("and.b32 $0, $1, 255;", "=r,r", word, &[wide]);
+        e.cast(LLVMOpcode::LLVMTrunc, low, e.int_ty(8))
     }
 
     pub(super) fn address(&mut self, space: Space, offset: Value) -> Result<Val> {

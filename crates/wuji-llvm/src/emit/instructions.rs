@@ -356,6 +356,30 @@ impl Emit<'_> {
         self.call_indirect(ty, value, args);
     }
 
+    /// Inline assembly for an instruction with one result and no effect.
+    pub(crate) fn pure_assembly(
+        &self,
+        text: &str,
+        constraints: &str,
+        result: Ty,
+        args: &[Val],
+    ) -> Val {
+        let types: Vec<Ty> = args.iter().map(|a| self.ty_of(*a)).collect();
+        let ty = self.fn_ty(result, &types);
+        let value = Val(llvm!(LLVMGetInlineAsm(
+            ty.0,
+            text.as_ptr().cast(),
+            text.len(),
+            constraints.as_ptr().cast(),
+            constraints.len(),
+            0,
+            0,
+            LLVMInlineAsmDialect::LLVMInlineAsmDialectATT,
+            0
+        )));
+        self.call_indirect(ty, value, args)
+    }
+
     pub(crate) fn br(&self, to: Block) -> Val {
         Val(llvm!(LLVMBuildBr(self.builder, to.0)))
     }
