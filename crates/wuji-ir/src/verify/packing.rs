@@ -24,6 +24,9 @@ pub(super) fn fields(m: &Module) -> Result<()> {
             continue;
         };
         let scalars = m.structs.flatten(data.elem);
+        if scalars.is_empty() {
+            return Err(wrong(id, "its elements have no scalars"));
+        }
         if scalars.len() != packing.members.len() {
             let (n, have) = (scalars.len(), packing.members.len());
             return Err(wrong(id, format!("{n} scalars have {have} places")));

@@ -1,6 +1,6 @@
 //! Packed fields in layouts: bit structs and bit arrays.
 
-use super::node::{Build, State};
+use super::node::State;
 use super::{Elem, Node, PlacedField};
 use crate::axes::{Axes, Extents};
 use crate::element::Element;
@@ -156,25 +156,10 @@ impl<'a> BitStruct<'a> {
         name: &str,
         types: &[QuantizedType],
     ) -> Field<T, D> {
-        let at = Location::caller();
-        let build: &Build = self.node.build;
-        let state = &mut *build.state.borrow_mut();
-        let offset = self.node.offset.as_ref().map(|(from, n)| (&from[..], *n));
-        let request = PackRequest {
-            node: self.node.node,
-            name,
-            elem: Elem::Typed(T::ir_type),
-            types,
-            offset,
-        };
-        let put = state
-            .has_rank(self.node.node, name, D)
-            .and_then(|()| state.put_packed((self.pack, self.group), &request));
-        let field = put.unwrap_or_else(|error| {
-            state.fail(error.at(Some(here(at))));
-            entities::Field::from_u32(0)
-        });
-        Field::new(build.tree.clone(), field)
+        let target = (self.pack, self.group);
+        self.node.place_packed(name, types, |state, request| {
+            state.put_packed(target, request)
+        })
     }
 }
 
@@ -192,25 +177,38 @@ impl BitArray<'_> {
         name: &str,
         types: &[QuantizedType],
     ) -> Field<T, D> {
+        self.node.place_packed(name, types, |state, request| {
+            state.put_in_array(self.bits, request)
+        })
+    }
+}
+
+impl Node<'_> {
+    /// Places a packed field by `put`.
+    #[track_caller]
+    fn place_packed<T: Element, const D: usize>(
+        self,
+        name: &str,
+        types: &[QuantizedType],
+        put: impl FnOnce(&mut State, &PackRequest<'_>) -> Result<entities::Field>,
+    ) -> Field<T, D> {
         let at = Location::caller();
-        let build: &Build = self.node.build;
-        let state = &mut *build.state.borrow_mut();
-        let offset = self.node.offset.as_ref().map(|(from, n)| (&from[..], *n));
+        let state = &mut *self.build.state.borrow_mut();
         let request = PackRequest {
-            node: self.node.node,
+            node: self.node,
             name,
             elem: Elem::Typed(T::ir_type),
             types,
-            offset,
+            offset: self.offset.as_ref().map(|(from, n)| (&from[..], *n)),
         };
         let put = state
-            .has_rank(self.node.node, name, D)
-            .and_then(|()| state.put_in_array(self.bits, &request));
+            .has_rank(self.node, name, D)
+            .and_then(|()| put(state, &request));
         let field = put.unwrap_or_else(|error| {
             state.fail(error.at(Some(here(at))));
             entities::Field::from_u32(0)
         });
-        Field::new(build.tree.clone(), field)
+        Field::new(self.build.tree.clone(), field)
     }
 }
 
@@ -225,8 +223,17 @@ pub(crate) struct PackRequest<'r> {
 }
 
 impl PackRequest<'_> {
-    /// The scalars and their types.
-    fn scalars(&self) -> Result<Vec<(Scalar, QuantizedType)>> {
+    /// The scalars and their types, which are valid: of at most 64 bits.
+    fn scalars(&self, shared: bool) -> Result<Vec<(Scalar, QuantizedType)>> {
+        let scalars = self.typed_scalars()?;
+        for (compute, ty) in &scalars {
+            // Where the exponent is does not matter.
+            ty.lower(*compute, shared.then_some(0))?;
+        }
+        Ok(scalars)
+    }
+
+    fn typed_scalars(&self) -> Result<Vec<(Scalar, QuantizedType)>> {
         let mut structs = Structs::default();
         let elem = self.elem.enter(&mut structs);
         let scalars = structs.flatten(elem);
@@ -296,7 +303,7 @@ impl State {
             let why = format!("the bit struct has no group {group}");
             return Err(Error::new("W0151", why));
         }
-        let scalars = request.scalars()?;
+        let scalars = request.scalars(group.is_some())?;
         let mut members = SmallVec::new();
         for (compute, ty) in scalars {
             let shared = match group {
@@ -343,7 +350,7 @@ impl State {
             .help(format!("give it an exponent of {known} bits"))),
             None => {
                 // The exponent and all numbers of the element are in one word.
-                let scalars = request.scalars()?;
+                let scalars = request.scalars(true)?;
                 let all: u32 = scalars.iter().map(|s| s.1.bits(true)).sum();
                 self.make_room(request, pack, bits.saturating_add(all))?;
                 let (word, at) = self.take_bits(request, pack, bits, None)?;
@@ -396,7 +403,7 @@ impl State {
             return Err(too_large(
                 request.name,
                 word.bits(),
-                over.max(bits.min(over + 1)),
+                if full { over } else { bits },
                 true,
             )
             .note("numbers that share an exponent are in one word"));
@@ -432,7 +439,7 @@ impl State {
             return Err(Error::new("W0151", why)
                 .help("give it a bit array of its own, or use a bit struct"));
         }
-        let scalars = request.scalars()?;
+        let scalars = request.scalars(false)?;
         let each: u32 = scalars.iter().map(|s| s.1.bits(false)).sum();
         let all = array.cells().saturating_mul(each.into());
         if all > word.bits().into() {

@@ -233,3 +233,24 @@ fn debug_worlds_report_numbers_that_do_not_fit() -> wuji::Result<()> {
     assert!(text.contains("field `h` cannot store 80000"), "{text}");
     Ok(())
 }
+
+#[test]
+fn bits_beyond_all_words_are_errors() -> wuji::Result<()> {
+    let world = World::cpu()?;
+    let code = |bits: u32| {
+        let placed = world.layout(|root| {
+            let group = root.dense(I, 4).bit_struct(64).shared_exponent();
+            group.place::<Vec3, 1>("v", qfloat(6, bits, true))
+        });
+        placed.map_or_else(|e| e.code, |_| "")
+    };
+    assert_eq!(code(u32::MAX), "W0150");
+    assert_eq!(code(20), "W0151");
+    assert_eq!(code(19), "");
+    let array = world.layout(|root| {
+        let words = root.dense(I, 4).bit_array(I, 2, 64);
+        words.place::<i64, 1>("x", qint(u32::MAX, true))
+    });
+    assert_eq!(array.unwrap_err().code, "W0150");
+    Ok(())
+}

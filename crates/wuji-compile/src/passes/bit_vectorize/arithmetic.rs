@@ -435,7 +435,11 @@ impl Evaluator<'_> {
         // How many elements of this word are below.
         let n = self.b.i64(self.bits.into());
         let start = self.b.binary(BinOp::Mul, self.counter, n);
-        let limit = self.b.i64(limit - self.first);
+        // Far beyond all coordinates, and near enough that no difference wraps.
+        let far = 1i64 << 62;
+        let limit = self
+            .b
+            .i64(limit.saturating_sub(self.first).clamp(-far, far));
         let count = self.b.binary(BinOp::Sub, limit, start);
         let zero = self.b.i64(0);
         let none = self.b.compare(CmpOp::Le, count, zero);

@@ -60,7 +60,9 @@ impl Evaluator<'_> {
                 return Err(format!("`{name}` has no index along axis `{axis}`"));
             };
             let index = self.uniform(&indices[k])?;
-            at.push(Some(self.plus(index, lo - own[k].1)));
+            let by = lo.checked_sub(own[k].1).filter(|d| d.abs() < 1 << 31);
+            let by = by.ok_or_else(|| format!("`{name}` and its words start far apart"))?;
+            at.push(Some(self.plus(index, by)));
         }
         let n = i64::from(bits.bits);
         Ok(Some(Shifted {
@@ -80,7 +82,7 @@ impl Evaluator<'_> {
         for ((axis, lo), index) in axes.iter().zip(&shifted.at) {
             out.push(match index {
                 Some(index) => *index,
-                None if *axis == shifted.bits.axis => self.plus(self.counter, by + lo),
+                None if *axis == shifted.bits.axis => self.plus(self.counter, by.wrapping_add(*lo)),
                 None => return Err("a word has an axis of its own".into()),
             });
         }
@@ -168,7 +170,8 @@ impl Evaluator<'_> {
         let domain = m.fields[field].domain(&m.trees);
         indices.iter().zip(domain).any(|(index, (lo, extent))| {
             let Lane::Index(by) = index else { return false };
-            let (from, to) = (i128::from(self.range.0 + by), i128::from(self.range.1 + by));
+            let moved = |c: i64| i128::from(c) + i128::from(*by);
+            let (from, to) = (moved(self.range.0), moved(self.range.1));
             from < i128::from(lo) || to > i128::from(lo) + i128::from(extent)
         })
     }

@@ -142,7 +142,7 @@ fn cells(m: &Module, field: Field, hints: wuji_ir::ops::LoopHints) -> Option<Can
     let of = |axis: Axis| word.axes.iter().position(|a| a.0 == axis);
     let indices = data.axes.iter().map(|(axis, lo)| {
         let k = of(*axis).filter(|_| *axis != bits.axis)?;
-        Some((k, lo - word.axes[k].1))
+        Some((k, lo.checked_sub(word.axes[k].1)?))
     });
     Some(Candidate {
         kind: TaskKind::Cells {
@@ -154,7 +154,7 @@ fn cells(m: &Module, field: Field, hints: wuji_ir::ops::LoopHints) -> Option<Can
         along,
         first: data.axes[along].1,
         indices: indices.collect(),
-        counter: of(bits.axis).map(|k| (k, -word.axes[k].1)),
+        counter: of(bits.axis).map(|k| (k, word.axes[k].1.wrapping_neg())),
         range: (lo, lo.saturating_add_unsigned(extent)),
         whole: true,
     })

@@ -194,7 +194,7 @@ impl Lower<'_> {
                 index
             } else {
                 let index = widened(&mut self.b, index);
-                let by = self.b.i64(lo - from);
+                let by = self.b.i64(lo.wrapping_sub(from));
                 self.b.binary(BinOp::Add, index, by)
             });
         }
