@@ -56,7 +56,6 @@ pub mod quantized;
 mod services;
 #[cfg(test)]
 mod tests;
-pub mod tune;
 #[cfg(feature = "viewer")]
 pub mod viewer;
 pub mod world;

@@ -53,6 +53,8 @@ const LISTED: &[(&str, &str, &str)] = &[
     ("wuji-runtime", "NEXT", COUNTER),
     ("wuji-runtime", "ONCE", SIGNALS),
     ("wuji-runtime", "TICKER", SIGNALS),
+    ("wuji-symbolic", "NEXT", COUNTER),
+    ("wuji-symbolic", "RECORDING", THREAD),
 ];
 
 pub(super) fn check(sources: &Sources) -> Vec<Violation> {

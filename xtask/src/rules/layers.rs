@@ -22,6 +22,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "wuji-viewer",
         ],
     ),
+    ("wuji-symbolic", &["wuji", "wuji-ir"]),
     ("wuji-py", &["wuji", "wuji-ir", "wuji-viewer"]),
     (
         "wuji-cli",

@@ -4,7 +4,6 @@ mod cuda;
 mod library;
 mod opt;
 mod run;
-mod tune;
 
 use expect_test::{Expect, expect};
 use serde_json::Value;

@@ -69,6 +69,11 @@ impl Field {
         })
     }
 
+    /// A field of the typed API.
+    pub fn typed<T, const D: usize>(field: &crate::field::Field<T, D>) -> Result<Field> {
+        Field::of(&field.tree(), field.number().as_u32())
+    }
+
     pub(crate) fn handle(&self) -> &FieldHandle {
         &self.handle
     }

@@ -228,7 +228,7 @@ fn pages_show_their_error() {
     }
 }
 
-const GROUPS: [(&str, &str); 10] = [
+const GROUPS: [(&str, &str); 11] = [
     ("W00", "Textual IR and the verifier"),
     ("W01", "Worlds, layouts, fields and arrays"),
     ("W02", "Kernels in Rust"),
@@ -239,6 +239,7 @@ const GROUPS: [(&str, &str); 10] = [
     ("W05", "System and devices"),
     ("W06", "Kernels in Python"),
     ("W07", "Differentiation"),
+    ("W08", "Traced programs"),
 ];
 
 /// Generates the index from the titles of the pages. `WUJI_BLESS=1` writes it, and the list in `SUMMARY.md`.

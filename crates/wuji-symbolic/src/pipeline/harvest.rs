@@ -1,0 +1,177 @@
+//! Harvests the leaves of all members of a group into columns.
+//!
+//! A column has the leaf that each member has at one position of the template. Equal columns become one slot of the template, and a
+//! column with the same constant for all members becomes that constant.
+
+use super::decompose::Units;
+use super::group::{Encoder, Group, Operand, Source, Step};
+use crate::arena::{Arena, Id, mix};
+use crate::op::Op;
+use crate::trace::Trace;
+use rustc_hash::FxHashMap;
+
+/// The expression that all members of a group share. Its inputs are slots.
+#[derive(Clone, Debug)]
+pub struct Template {
+    pub arena: Arena,
+    /// What it stores.
+    pub roots: Vec<Id>,
+}
+
+/// The leaves at one position, of all members.
+#[derive(Clone, Debug)]
+pub struct Column {
+    pub source: Source,
+    /// Nodes of the trace.
+    pub nodes: Vec<Id>,
+}
+
+/// The result of [`harvest`].
+#[derive(Debug)]
+pub struct Harvested {
+    pub template: Template,
+    /// By slot.
+    pub columns: Vec<Column>,
+    /// Where each root is stored: the outputs have a number, intermediates get positions later.
+    pub stores: Vec<Source>,
+}
+
+/// What a leaf of the code is in the template.
+#[derive(Copy, Clone)]
+enum Leaf {
+    Slot(u32),
+    Uniform(f64),
+}
+
+/// Harvests the leaves of a group.
+pub(super) fn harvest(
+    trace: &Trace,
+    units: &Units,
+    encoder: &mut Encoder<'_>,
+    group: &Group,
+) -> Harvested {
+    let steps = group.steps();
+    let sources = leaf_sources(&steps);
+    let mut raw: Vec<Vec<Id>> = vec![Vec::with_capacity(group.units.len()); sources.len()];
+    for unit in &group.units {
+        encoder.encode(units.roots(*unit as usize));
+        for (column, leaf) in raw.iter_mut().zip(&encoder.leaves) {
+            column.push(*leaf);
+        }
+    }
+    let (leaves, columns) = merge_columns(trace, &sources, raw);
+    let (template, stores) = build(&steps, &leaves);
+    Harvested {
+        template,
+        columns,
+        stores,
+    }
+}
+
+fn leaf_sources(steps: &[Step]) -> Vec<Source> {
+    let mut sources = Vec::new();
+    let mut add = |operand: &Operand| {
+        if let Operand::Leaf(source) = operand {
+            sources.push(*source);
+        }
+    };
+    for step in steps {
+        match step {
+            Step::Compute(_, operands) => operands.iter().for_each(&mut add),
+            Step::Store(_, operand) => add(operand),
+        }
+    }
+    sources
+}
+
+fn merge_columns(trace: &Trace, sources: &[Source], raw: Vec<Vec<Id>>) -> (Vec<Leaf>, Vec<Column>) {
+    let mut columns: Vec<Column> = Vec::new();
+    let mut found: FxHashMap<u64, Vec<u32>> = FxHashMap::default();
+    let mut leaves = Vec::with_capacity(sources.len());
+    for (source, nodes) in sources.iter().zip(raw) {
+        let first = nodes.first().copied().unwrap_or(Id(0));
+        let uniform = nodes.iter().all(|n| *n == first);
+        if let Some(value) = trace.arena.as_const(first).filter(|_| uniform) {
+            leaves.push(Leaf::Uniform(value));
+            continue;
+        }
+        let hash = nodes.iter().fold(3, |h, n| mix(h ^ u64::from(n.0)));
+        let same = found.entry(hash).or_default();
+        let known = same
+            .iter()
+            .copied()
+            .find(|slot| columns[*slot as usize].nodes == nodes);
+        let slot = known.unwrap_or_else(|| {
+            let slot = columns.len() as u32;
+            same.push(slot);
+            columns.push(Column {
+                source: *source,
+                nodes,
+            });
+            slot
+        });
+        leaves.push(Leaf::Slot(slot));
+    }
+    (leaves, columns)
+}
+
+/// The template of a code.
+fn build(steps: &[Step], leaves: &[Leaf]) -> (Template, Vec<Source>) {
+    let mut arena = Arena::default();
+    let (mut roots, mut stores) = (Vec::new(), Vec::new());
+    let mut values: Vec<Built> = Vec::new();
+    let mut next = leaves.iter();
+    let mut operand = |arena: &mut Arena, values: &[Built], o: &Operand| match o {
+        Operand::Instruction(n) => values[*n as usize],
+        Operand::Leaf(_) => Built::Value(match next.next() {
+            Some(Leaf::Slot(slot)) => arena.input(0, *slot),
+            Some(Leaf::Uniform(value)) => arena.constant(*value),
+            None => Id(0),
+        }),
+    };
+    for step in steps {
+        match step {
+            Step::Compute(op, operands) => {
+                let operands: Vec<Built> = operands
+                    .iter()
+                    .map(|o| operand(&mut arena, &values, o))
+                    .collect();
+                values.push(compute(&mut arena, *op, &operands));
+            }
+            Step::Store(source, o) => {
+                if let Built::Value(id) = operand(&mut arena, &values, o) {
+                    roots.push(id);
+                    stores.push(*source);
+                }
+            }
+        }
+    }
+    (Template { arena, roots }, stores)
+}
+
+#[derive(Copy, Clone)]
+enum Built {
+    Value(Id),
+    /// The alternatives of a `Select`.
+    Pair(Id, Id),
+}
+
+fn compute(arena: &mut Arena, op: Op, operands: &[Built]) -> Built {
+    match operands {
+        [Built::Value(condition), Built::Pair(a, b)] => {
+            Built::Value(arena.select(*condition, *a, *b))
+        }
+        [Built::Value(a), Built::Value(b)] if op == Op::Pair => Built::Pair(*a, *b),
+        [Built::Value(a)] => Built::Value(arena.unary(op, *a)),
+        [Built::Value(first), rest @ ..] => {
+            let mut sum = *first;
+            for term in rest {
+                if let Built::Value(term) = term {
+                    sum = arena.binary(op, sum, *term);
+                }
+            }
+            Built::Value(sum)
+        }
+        [] | [Built::Pair(..), ..] => Built::Value(Id(0)),
+    }
+}
