@@ -93,6 +93,46 @@ class Quantized:
         """Raise if the type cannot store numbers that kernels see as scalars of type ``compute``."""
 
 @final
+class Watch:
+    """Observes the ranges of fields in all launches of a world."""
+
+    def __new__(cls, world: World) -> Watch: ...
+    def add(self, name: str) -> None: ...
+    def range(self, field: Field) -> tuple[float, float, float, bool]: ...
+    @staticmethod
+    def stop(world: World) -> None: ...
+
+# A field, "plain", "int", "fixed", "float" or "shared", and the numbers of the type.
+_TypeRow = tuple[str, str, tuple[int, int, bool, float]]
+
+@final
+class Tuned:
+    """The result of a search for types."""
+
+    reference_bytes: int
+    front: list[tuple[int, float, list[_TypeRow]]]
+    chosen: int
+    runs: int
+
+    def report(self) -> str: ...
+    def table(self) -> str: ...
+    def svg(self) -> str: ...
+    def rust(self) -> str: ...
+    def python(self) -> str: ...
+
+def tune_quant(
+    run: Callable[..., tuple[list[Any], list[tuple[str, list[float]]]]],
+    progress: Callable[[int, int, str], None],
+    *,
+    error: float | None,
+    memory: int | None,
+    memory_part: float | None,
+    norm: str,
+    reserve: float,
+    keep: list[str],
+    points: int,
+) -> Tuned: ...
+@final
 class Layout:
     """A layout under construction. Node 0 is the root."""
 

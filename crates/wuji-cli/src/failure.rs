@@ -25,10 +25,10 @@ pub(crate) enum Failure {
 pub(crate) type Done<T = ()> = Result<T, Failure>;
 
 impl From<Error> for Failure {
-    /// Unknown passes and unsupported vector widths are usage errors; all other errors are failures.
+    /// Unknown passes, unsupported vector widths and searches that cannot start are usage errors; all other errors are failures.
     fn from(error: Error) -> Failure {
         match error.code {
-            "W0115" | "W0300" | "W0301" | "W0303" => Failure::Usage(error),
+            "W0115" | "W0160" | "W0300" | "W0301" | "W0303" => Failure::Usage(error),
             _ => Failure::Failed(error),
         }
     }

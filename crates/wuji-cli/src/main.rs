@@ -14,6 +14,7 @@ mod options;
 mod paint;
 mod profile;
 mod run;
+mod tune;
 
 use clap::{Parser, Subcommand};
 use failure::Done;
@@ -31,6 +32,7 @@ Examples:
   wuji explain W0401              explain an error code
   wuji opt KERNEL.wir             compile a kernel in textual IR and print the result
   wuji run KERNEL.wir             launch it
+  wuji tune quant KERNEL.wir      choose the bits of its fields
   wuji example                    list the examples
   wuji example julia --open       run one and open its picture
   wuji cache clear                remove compiled kernels from disk
@@ -59,6 +61,10 @@ enum Command {
     ///
     /// The `; run:` lines of the file contain inputs and expected outputs; a mismatch is an error.
     Run(run::Run),
+    /// Choose the types of fields.
+    ///
+    /// Runs a kernel with other types of its fields, and finds those that need the least memory for an error.
+    Tune(tune::Tune),
     /// Explain an error code.
     ///
     /// Every error has a code, such as `W0401`; the pages are those of the book.
@@ -82,6 +88,7 @@ impl Command {
             Command::Doctor(doctor) => doctor.run(out),
             Command::Opt(opt) => opt.run(out),
             Command::Run(run) => run.run(out),
+            Command::Tune(tune) => tune.run(out),
             Command::Explain(explain) => explain.run(out),
             Command::Cache(cache) => cache.run(out),
             Command::Example(example) => example.run(),

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use wuji_ir::Error;
 use wuji_ir::module::Module;
-use wuji_runtime::{Device, DeviceOptions};
+use wuji_runtime::{BackendKind, Device, DeviceOptions};
 use wuji_tools::script::{self, Run as Line, ScriptTarget, Source, Start, Subject};
 
 #[derive(Args, Debug)]
@@ -76,13 +76,23 @@ pub(crate) struct Run {
 }
 
 #[derive(ValueEnum, Copy, Clone, PartialEq, Eq, Debug)]
-enum Backend {
+pub(crate) enum Backend {
     /// Machine code.
     Cpu,
     /// The reference interpreter.
     Interpreter,
     /// The first NVIDIA GPU.
     Cuda,
+}
+
+impl Backend {
+    pub(crate) fn kind(self) -> BackendKind {
+        match self {
+            Backend::Cpu => BackendKind::Cpu,
+            Backend::Interpreter => BackendKind::Interpreter,
+            Backend::Cuda => BackendKind::Cuda(0),
+        }
+    }
 }
 
 #[derive(ValueEnum, Copy, Clone, PartialEq, Eq, Debug)]
@@ -153,11 +163,7 @@ impl Run {
 
     fn device(&self) -> Done<Device> {
         Ok(Device::new(&DeviceOptions {
-            backend: match self.backend {
-                Backend::Cpu => wuji_runtime::BackendKind::Cpu,
-                Backend::Interpreter => wuji_runtime::BackendKind::Interpreter,
-                Backend::Cuda => wuji_runtime::BackendKind::Cuda(0),
-            },
+            backend: self.backend.kind(),
             threads: self.threads,
             tier: match self.tier {
                 Tier::Auto => wuji_runtime::Tier::Auto,

@@ -24,6 +24,7 @@ mod ndarray;
 mod pictures;
 mod program;
 mod quantized;
+mod tune;
 mod waiting;
 mod window;
 mod world;
@@ -48,6 +49,9 @@ fn native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<layout::Layout>()?;
     m.add_class::<layout::Tree>()?;
     m.add_class::<quantized::Quantized>()?;
+    m.add_class::<tune::Watch>()?;
+    m.add_class::<tune::Tuned>()?;
+    m.add_function(wrap_pyfunction!(tune::tune_quant, m)?)?;
     m.add_class::<field::Field>()?;
     m.add_class::<ndarray::Ndarray>()?;
     m.add_class::<builder::Builder>()?;

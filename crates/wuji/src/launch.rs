@@ -313,7 +313,14 @@ impl Launch<'_> {
             arrays: self.arrays,
         };
         let device = world.device();
+        let watch = world.watch();
+        if let Some(watch) = &watch {
+            watch.before(self.trees)?;
+        }
         let outcome = device.run(&self.compiled.program, &bindings)?;
+        if let Some(watch) = &watch {
+            watch.after(self.compiled, self.trees)?;
+        }
         let printed = match &outcome.collected {
             Some(collected) => device.print(collected),
             None => Ok(()),

@@ -56,6 +56,7 @@ pub mod quantized;
 mod services;
 #[cfg(test)]
 mod tests;
+pub mod tune;
 #[cfg(feature = "viewer")]
 pub mod viewer;
 pub mod world;

@@ -9,6 +9,7 @@ use crate::graph::{Recorder, RecorderCell};
 use crate::launch::{Compiled, Key};
 use crate::layout::{TreeInner, TreeShape};
 use crate::services::ServiceKey;
+use crate::tune::WatchCell;
 use rustc_hash::FxHashMap;
 use std::fmt;
 use std::panic::Location;
@@ -64,6 +65,8 @@ struct Inner {
     recording: AtomicBool,
     /// What launches do instead of running: tapes, gradients.
     modes: Modes,
+    /// Who observes launches.
+    watch: WatchCell,
     /// Remarks about the loops of gradient kernels.
     gradient_remarks: Mutex<Vec<Remark>>,
 }
@@ -358,6 +361,10 @@ impl World {
         } else {
             Ok(())
         }
+    }
+
+    pub(crate) fn watch_cell(&self) -> &WatchCell {
+        &self.inner.watch
     }
 
     pub(crate) fn device(&self) -> &Device {
@@ -696,6 +703,7 @@ impl WorldBuilder {
                 recorder: RecorderCell::default(),
                 recording: AtomicBool::new(false),
                 modes: Modes::default(),
+                watch: WatchCell::default(),
                 gradient_remarks: Mutex::default(),
             }),
         })

@@ -17,6 +17,7 @@ pub const LIFE: Simulation = Simulation {
     size: ("cells along each side", 2048, 131_072),
     steps: 512,
     run,
+    tune: None,
     file: file!(),
     source: include_str!("life.rs"),
 };

@@ -8,11 +8,13 @@ pub mod life;
 pub mod mpm;
 pub mod smoke;
 
+use crate::progress::Progress;
 use clap::Args;
 use std::error::Error;
 use std::path::PathBuf;
 use std::time::Instant;
 use wuji::World;
+use wuji::tune::{Trial, Tuned};
 use wuji::viewer::Picture;
 
 pub type Outcome<T = ()> = Result<T, Box<dyn Error>>;
@@ -30,6 +32,8 @@ pub struct Simulation {
     /// The default number of steps.
     pub steps: usize,
     pub run: fn(&Run) -> Outcome<Report>,
+    /// One run of the search for types.
+    pub tune: Option<fn(&Run, &Trial<'_>) -> wuji::Result<()>>,
     /// Its source code, and the path of its file.
     pub file: &'static str,
     pub source: &'static str,
@@ -142,8 +146,7 @@ pub fn list() -> String {
     ALL.iter().map(line).collect()
 }
 
-/// Runs a simulation. Returns its report and the picture that it wrote.
-pub fn perform(simulation: &Simulation, options: &Options) -> Outcome<(Report, PathBuf)> {
+fn prepare(simulation: &Simulation, options: &Options) -> Outcome<Run> {
     let mut world = World::builder();
     if options.cuda {
         world = world.cuda(0);
@@ -151,11 +154,35 @@ pub fn perform(simulation: &Simulation, options: &Options) -> Outcome<(Report, P
     if let Some(threads) = options.threads {
         world = world.threads(threads as usize);
     }
-    let run = Run {
+    Ok(Run {
         world: world.build()?,
         size: options.size.map_or(simulation.size.1, |n| n as usize),
         steps: options.steps.map_or(simulation.steps, |n| n as usize),
+    })
+}
+
+/// Searches the types of a simulation with the least memory for an error.
+pub fn tune(simulation: &Simulation, options: &Options, error: f64) -> Outcome<Tuned> {
+    let Some(program) = simulation.tune else {
+        let name = simulation.name;
+        return Err(format!("{name} has no types to choose: its cells are bits").into());
     };
+    let run = prepare(simulation, options)?;
+    let mut bar = Progress::new(1);
+    let mut total = 0;
+    let search = wuji::tune::quant().error(error).progress(move |step| {
+        if step.total != total {
+            total = step.total;
+            bar = Progress::new(total);
+        }
+        bar.show(step.done, step.note);
+    });
+    Ok(search.run(|trial| program(&run, trial))?)
+}
+
+/// Runs a simulation. Returns its report and the picture that it wrote.
+pub fn perform(simulation: &Simulation, options: &Options) -> Outcome<(Report, PathBuf)> {
+    let run = prepare(simulation, options)?;
     let name = format!("{}.png", simulation.name);
     let file = match &options.out {
         None => PathBuf::from(name),

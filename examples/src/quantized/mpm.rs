@@ -5,6 +5,7 @@
 use super::{Outcome, Report, Row, Run, Simulation, time_steps};
 use crate::differentiable::plot;
 use wuji::prelude::*;
+use wuji::tune::Trial;
 use wuji::viewer::Picture;
 use wuji::{Cells, Result};
 
@@ -20,6 +21,7 @@ pub const MPM: Simulation = Simulation {
     size: ("grid nodes along each side", 32, 768),
     steps: 400,
     run,
+    tune: Some(tune),
     file: file!(),
     source: include_str!("mpm.rs"),
 };
@@ -357,6 +359,21 @@ impl Particles {
             }
         })
     }
+
+    /// Particles whose types are chosen.
+    fn of_trial(world: &World, count: usize, trial: &Trial<'_>) -> Result<Particles> {
+        world.layout(|root| {
+            let node = root.dense(I, count as i64);
+            Particles {
+                x: trial.place(node, "x"),
+                v: trial.place(node, "v"),
+                material: trial.place(node, "material"),
+                color: trial.place(node, "color"),
+                deformation: trial.place(node, "deformation"),
+                ratio: trial.place(node, "ratio"),
+            }
+        })
+    }
 }
 
 #[derive(Debug)]
@@ -421,10 +438,21 @@ impl Mpm {
         cubes: &[Cube],
         storage: Storage,
     ) -> Result<Mpm> {
+        Mpm::with(world, (n, side), cubes, |count| {
+            Particles::new(world, count, storage)
+        })
+    }
+
+    fn with(
+        world: &World,
+        (n, side): (usize, usize),
+        cubes: &[Cube],
+        particles: impl FnOnce(usize) -> Result<Particles>,
+    ) -> Result<Mpm> {
         let n = n.div_ceil(BLOCK as usize) * BLOCK as usize;
         let each = 8 * side.pow(3);
         let count = each * cubes.len();
-        let particles = Particles::new(world, count, storage)?;
+        let particles = particles(count)?;
         for (at, cube) in cubes.iter().enumerate() {
             fill_cube(
                 &particles.x,
@@ -454,7 +482,11 @@ impl Mpm {
 
     /// One cube of each material.
     pub fn all_materials(world: &World, n: usize, storage: Storage) -> Result<Mpm> {
-        let cubes = MATERIALS.map(|material| Cube {
+        Mpm::new(world, (n, n / 4), &Mpm::cubes(), storage)
+    }
+
+    fn cubes() -> [Cube; 4] {
+        MATERIALS.map(|material| Cube {
             material,
             corner: [
                 [0.15, 0.3, 0.2],
@@ -463,8 +495,7 @@ impl Mpm {
                 [0.55, 0.4, 0.5],
             ][material as usize],
             speed: [0.0, -1.0, 0.0],
-        });
-        Mpm::new(world, (n, n / 4), &cubes, storage)
+        })
     }
 
     /// The time step: sound moves a third of a cell.
@@ -538,6 +569,26 @@ impl Mpm {
         let ground = WALL as f32 / self.n as f32;
         Ok(plot::particles(dots.collect(), ground, 0.006))
     }
+}
+
+/// Runs with particles whose types are chosen. Motion is chaotic; energies and the volume are what runs have in common.
+fn tune(run: &Run, trial: &Trial<'_>) -> Result<()> {
+    let (world, n) = (&run.world, run.size);
+    let mut mpm = Mpm::with(world, (n, n / 4), &Mpm::cubes(), |count| {
+        Particles::of_trial(world, count, trial)
+    })?;
+    let mut all = Vec::new();
+    for step in 1..=run.steps {
+        mpm.step()?;
+        if step % 10 == 0 {
+            all.push(mpm.statistics()?);
+        }
+    }
+    let column = |f: fn(&Statistics) -> f64| all.iter().map(f).collect::<Vec<f64>>();
+    trial.output_numbers("kinetic energy", &column(|s| s.kinetic));
+    trial.output_numbers("potential energy", &column(|s| s.potential));
+    trial.output_numbers("volume", &column(|s| s.volume));
+    Ok(())
 }
 
 fn run(run: &Run) -> Outcome<Report> {

@@ -3,6 +3,7 @@
 use super::{Outcome, Report, Row, Run, Simulation, time_steps};
 use crate::differentiable::plot;
 use wuji::prelude::*;
+use wuji::tune::Trial;
 use wuji::viewer::Picture;
 use wuji::{Cells, Result};
 
@@ -20,6 +21,7 @@ pub const SMOKE: Simulation = Simulation {
     size: ("voxels along each side", 48, 2048),
     steps: 80,
     run,
+    tune: Some(tune),
     file: file!(),
     source: include_str!("smoke.rs"),
 };
@@ -246,18 +248,30 @@ pub struct Smoke {
 
 impl Smoke {
     pub fn new(world: &World, n: usize, storage: Storage) -> Result<Smoke> {
+        Smoke::with(world, n, storage, None)
+    }
+
+    /// With a trial, it says how velocities and dye are stored.
+    fn with(world: &World, n: usize, storage: Storage, trial: Option<&Trial<'_>>) -> Result<Smoke> {
         let side = n.div_ceil(BLOCK as usize) as i64;
         let (blocks, u, dye, divergence, pressure) = world.layout(|root| {
             let block = root.pointer(IJK, side);
-            let velocity = |name: &str| match storage {
-                Storage::Floats => block.dense(IJK, BLOCK).place(name),
-                Storage::Packed(_) => {
-                    let word = block.dense(IJK, BLOCK).bit_struct(64);
-                    word.place(name, qfixed(21, true, MOST_SPEED))
+            let velocity = |name: &str| {
+                let voxel = block.dense(IJK, BLOCK);
+                match (storage, trial) {
+                    (_, Some(trial)) => trial.place(voxel, name),
+                    (Storage::Floats, None) => voxel.place(name),
+                    (Storage::Packed(_), None) => {
+                        let word = voxel.bit_struct(64);
+                        word.place(name, qfixed(21, true, MOST_SPEED))
+                    }
                 }
             };
             let dye = |name: &str| {
                 let voxel = block.dense(IJK, BLOCK);
+                if let Some(trial) = trial {
+                    return trial.place(voxel, name);
+                }
                 match storage {
                     Storage::Floats => voxel.place(name),
                     Storage::Packed(Dye::Shared) => {
@@ -363,6 +377,20 @@ impl Smoke {
         paint(&self.dye[self.steps % 2], &pixels)?;
         pixels.to_picture()
     }
+}
+
+/// Runs with velocities and dye whose types are chosen, and compares a small picture and the energy.
+fn tune(run: &Run, trial: &Trial<'_>) -> Result<()> {
+    let mut smoke = Smoke::with(&run.world, run.size, Storage::Floats, Some(trial))?;
+    let mut energies = Vec::new();
+    for _ in 0..run.steps {
+        smoke.step()?;
+        energies.push(smoke.energy()?);
+    }
+    let pixels = run.world.field::<Vec3, 2>("pixels", [24, 24])?;
+    paint(&smoke.dye[smoke.steps % 2], &pixels)?;
+    trial.output_numbers("energy", &energies);
+    trial.output("picture", &pixels)
 }
 
 fn run(run: &Run) -> Outcome<Report> {

@@ -41,3 +41,22 @@ fn a_run_writes_a_picture_and_reports_both_layouts() {
     );
     std::fs::remove_dir_all(folder).expect("cleaned up");
 }
+
+#[test]
+fn the_bits_of_particles_are_chosen() {
+    let options = Options {
+        size: Some(16),
+        steps: Some(10),
+        threads: Some(1),
+        ..Options::default()
+    };
+    let tuned = tune(&mpm::MPM, &options, 5e-2).expect("types");
+    assert_eq!(tuned.reference_bytes, 72 * tuned.fields[0].cells);
+    // Material and color are integers of 2 and 4 bits.
+    assert!(2 * tuned.point().bytes < tuned.reference_bytes, "{tuned}");
+    assert!(
+        tuned.rust().contains("place(\"color\", qint(4, false))"),
+        "{tuned}"
+    );
+    assert!(tune(&life::LIFE, &options, 1e-2).is_err());
+}

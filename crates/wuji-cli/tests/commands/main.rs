@@ -4,6 +4,7 @@ mod cuda;
 mod library;
 mod opt;
 mod run;
+mod tune;
 
 use expect_test::{Expect, expect};
 use serde_json::Value;

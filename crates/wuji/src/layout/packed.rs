@@ -85,6 +85,20 @@ impl<'a> Node<'a> {
         self.pack(bits, true, Location::caller())
     }
 
+    /// A bit struct of this node, by its number in the layout.
+    pub(crate) fn known_bit_struct(self, number: usize) -> BitStruct<'a> {
+        BitStruct {
+            node: self,
+            pack: number,
+            group: None,
+        }
+    }
+
+    /// The node, in all trees.
+    pub(crate) fn key(self) -> (usize, entities::Node) {
+        (std::sync::Arc::as_ptr(&self.build.tree).addr(), self.node)
+    }
+
     fn pack(self, bits: u32, grows: bool, at: &'static Location<'static>) -> BitStruct<'a> {
         let state = &mut *self.build.state.borrow_mut();
         let pack = match state.start_pack(bits, grows) {
@@ -134,6 +148,11 @@ impl<'a> Node<'a> {
 }
 
 impl<'a> BitStruct<'a> {
+    /// Its number in the layout.
+    pub(crate) fn number(self) -> usize {
+        self.pack
+    }
+
     /// Numbers that are placed through what this returns share one exponent: that of the largest of them. Their types are
     /// `qfloat` with the same exponent.
     pub fn shared_exponent(self) -> BitStruct<'a> {
