@@ -43,7 +43,7 @@ class Trial:
         self._types = {row[0]: row for row in types}
         self._words = words
         self._computes: dict[str, DataType] = {}
-        self._fields: dict[str, tuple[Field, int]] = {}
+        self._fields: dict[str, tuple[ScalarField | MatrixField, int]] = {}
         self._nodes: list[SNode] = []
         self._outputs: list[tuple[str, list[float]]] = []
         self._watch: tuple[_native.Watch, _native.World] | None = None
@@ -60,7 +60,7 @@ class Trial:
         row = self._types.get(name)
         return compute if row is None else _storage(row, compute)
 
-    def place(self, node: SNode, **fields: Field) -> None:
+    def place(self, node: SNode, **fields: ScalarField | MatrixField) -> None:
         """Place fields in the cells of a node, packed as this run needs it. Fields of the same node share words."""
         if node not in self._nodes:
             self._nodes.append(node)
