@@ -117,6 +117,42 @@ def test_exceptions_of_the_program_are_raised():
         ti.tune.quant(program, error=1e-3)
 
 
+PROGRAM = """
+import taichi as ti
+
+def program(trial):
+    ti.init(arch=ti.cpu)
+    x = ti.field(trial.type("x", ti.f32))
+    trial.place(ti.root.dense(ti.i, 8), x=x)
+
+    @ti.kernel
+    def fill():
+        for i in range(8):
+            x[i] = 0.1 * (i + 1)
+
+    fill()
+    trial.output("x", x)
+"""
+
+
+def test_the_command_tunes_a_file(tmp_path, capsys):
+    from wuji.__main__ import main
+
+    file = tmp_path / "sim.py"
+    file.write_text(PROGRAM)
+    plot = tmp_path / "front.svg"
+    assert main(["tune", "quant", str(file), "--error", "1e-2", "--points", "2", "--plot", str(plot)]) == 0
+    out = capsys.readouterr().out
+    assert "chosen: " in out and "ti.BitpackedFields(max_num_bits=8)" in out
+    assert plot.read_text().startswith("<svg")
+    assert main(["tune", "quant", str(file), "--error", "1e-2", "--program", "main"]) == 2
+    assert "no function `main`" in capsys.readouterr().err
+    assert main(["tune", "quant", str(tmp_path / "no.py"), "--error", "1e-2"]) == 2
+    assert main(["tune", "quant", str(file), "--memory", "1"]) == 1
+    assert "W0163" in capsys.readouterr().err
+    assert main(["tune", "quant", str(file)]) == 2
+
+
 def mistaken(**changes):
     def program(trial):
         ti.init(arch=ti.cpu)

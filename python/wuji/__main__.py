@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from .cli import files, programs
+from .cli import files, programs, tune
 
 # Taichi subcommands without a counterpart: developer tools, and features that Wuji does not have yet.
 _TAICHI_ONLY = {
@@ -27,6 +27,7 @@ _EXAMPLES = """examples:
   wuji debug simulation.py           the same, in debug mode with all checks
   wuji example                       list the examples; `wuji example julia` runs one
   wuji diagnose                      print system information for a bug report
+  wuji tune quant simulation.py --error 1e-3    choose the bits of its fields
   wuji cache info                    show the cache of compiled kernels
   wuji video frame-*.png -o a.mp4    encode frames as a video
 """
@@ -43,6 +44,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
     programs.add_to(commands)
     files.add_to(commands)
+    tune.add_to(commands)
     return parser
 
 

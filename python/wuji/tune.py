@@ -200,8 +200,12 @@ class Tuned:
         with open(file, "w", encoding="utf-8") as out:
             out.write(self._native.svg())
 
+    def report(self) -> str:
+        """Return the ranges of the fields, the front and a plot."""
+        return self._native.report()
+
     def __str__(self) -> str:
-        return f"{self._native.report()}\n{self.code()}"
+        return f"{self.report()}\n{self.code()}"
 
 
 def quant(

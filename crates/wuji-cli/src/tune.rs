@@ -155,7 +155,7 @@ impl Quant {
         if self.input.file.ends_with(".py") {
             let what = format!("{} is a program in Python, not textual IR", self.input.file);
             return Err(Failure::Usage(Error::new("W0160", what).help(
-                "call `wuji.tune.quant` in Python; docs/tuning.md has an example",
+                "run the command of the Python package: `python -m wuji tune quant`",
             )));
         }
         let text = Text::read(&self.input.file)?;

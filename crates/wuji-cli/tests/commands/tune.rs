@@ -143,7 +143,7 @@ fn wrong_requests() {
           = help: give the program its inputs
         [2]
         error[W0160]: examples/x.py is a program in Python, not textual IR
-          = help: call `wuji.tune.quant` in Python; docs/tuning.md has an example
+          = help: run the command of the Python package: `python -m wuji tune quant`
         [2]
     "#]]
     .assert_eq(&text);
