@@ -217,7 +217,7 @@ def test_solvers_are_interrupted(call):
             {call}
             print("not interrupted", time.time() - begin)
         except Alarm:
-            print("interrupted", time.time() - begin < 3)
+            print("interrupted", time.time() - begin < 20)
         print(solver.info())
         os._exit(0)
     """)

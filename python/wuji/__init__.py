@@ -134,7 +134,7 @@ from .lang.ops import (
     tanh,
     zero,
 )
-from .lang.runtime import World, cfg, cuda_stream, finish_compiling, init, reset, sync
+from .lang.runtime import World, async_flush, cfg, cuda_stream, finish_compiling, flow_graph, init, reset, sync
 from .lang.snode import Axis as _Axis
 from .lang.snode import FieldsBuilder, SNode, axes, deactivate_all_snodes, root
 from .lang.static import static, static_assert, static_print
@@ -206,11 +206,11 @@ __all__ = [
     "TaichiRuntimeError", "TaichiRuntimeTypeError", "TaichiSyntaxError", "TaichiTypeError", "Vector", "VectorNdarray",
     "WARN", "World", "WujiAssertionError", "WujiCompilationError", "WujiError", "WujiIndexError", "WujiNameError", "WujiOutOfRangeError",
     "WujiRuntimeError", "WujiRuntimeTypeError", "WujiSyntaxError", "WujiTypeError", "__version__", "abs", "acos",
-    "activate", "amdgpu", "append", "argpack", "arm64", "asin", "assume_in_range", "atan2", "atomic_add", "atomic_and",
+    "activate", "amdgpu", "append", "argpack", "arm64", "asin", "assume_in_range", "async_flush", "atan2", "atomic_add", "atomic_and",
     "atomic_max", "atomic_min", "atomic_mul", "atomic_or", "atomic_sub", "atomic_xor", "axes", "bit_cast", "bit_shr",
     "block_local", "cache_read_only", "cast", "ceil", "cfg", "cos", "cpu", "cuda", "cuda_stream", "data_oriented", "dataclass",
     "deactivate", "deactivate_all_snodes", "dx11", "dx12", "exceptions", "exp", "f16", "f32", "f64", "field", "finish_compiling", "float16",
-    "float32", "float64", "floor", "frexp", "func", "get_addr", "gles", "global_thread_idx", "gpu", "grouped", "i",
+    "float32", "float64", "floor", "flow_graph", "frexp", "func", "get_addr", "gles", "global_thread_idx", "gpu", "grouped", "i",
     "i16", "i32", "i64", "i8", "ij", "ijk", "ijkl", "ijl", "ik", "ikl", "il", "init", "int16", "int32", "int64", "int8",
     "is_active", "j", "jk", "jkl", "jl", "k", "kernel", "kl", "l", "length", "log", "loop_config", "m", "max",
     "mesh_local", "mesh_patch_idx", "metal", "min", "n", "ndarray", "ndrange", "no_activate", "one", "opengl", "pow",

@@ -42,6 +42,8 @@ class World:
         libdevice: str | None = None,  # GPU only; None: search
         wait_for_launches: bool | None = None,  # GPU only; None: in debug worlds, or as the environment says
         without: Sequence[str] = (),
+        lazy: bool = False,  # False: as the environment says
+        window: int | None = None,  # launches that wait in a lazy world
         printer: Callable[[str], object] | None = None,  # called with lines, without line breaks
         # Called with message and full text of out-of-bounds accesses in asynchronous launches on a GPU. Without it they are errors of the next
         # synchronizing call.
@@ -50,6 +52,11 @@ class World:
     @property
     def threads(self) -> int: ...
     def synchronize(self) -> None: ...
+    def flush(self) -> None:
+        """Run the launches that wait in a lazy world."""
+    def lazy_statistics(self) -> tuple[int, int, int, int, int, int]:
+        """Return launches, their tasks, tasks that ran, windows, known windows and tasks that were made."""
+    def flow_graph(self, format: str, optimized: bool) -> str: ...
     def record(self, launches: Callable[[], object]) -> Graph:
         """Record the launches that a function makes on this thread instead of running them. The caller keeps the arrays alive."""
     def kernels(self) -> int: ...

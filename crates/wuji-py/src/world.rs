@@ -60,7 +60,7 @@ impl World {
     #[new]
     #[pyo3(signature = (*, interpreter=false, cuda=None, threads=None, math="default", seed=0, debug=false, check_reads=false, deterministic=false,
         memory_limit=None, cache=None, cache_limit=None, log=None, tier=None, time_limit=None, wait_for_launches=None, libdevice=None, without=Vec::new(),
-        printer=None, dropped=None))]
+        lazy=false, window=None, printer=None, dropped=None))]
     fn new(
         py: Python<'_>,
         interpreter: bool,
@@ -80,6 +80,8 @@ impl World {
         wait_for_launches: Option<bool>,
         libdevice: Option<PathBuf>,
         without: Vec<String>,
+        lazy: bool,
+        window: Option<usize>,
         printer: Option<Py<PyAny>>,
         dropped: Option<Py<PyAny>>,
     ) -> PyResult<World> {
@@ -101,6 +103,13 @@ impl World {
             .debug(debug)
             .check_reads(check_reads)
             .deterministic(deterministic);
+        // Without it, the environment decides.
+        if lazy {
+            builder = builder.lazy(true);
+        }
+        if let Some(launches) = window {
+            builder = builder.window(launches);
+        }
         if interpreter {
             builder = builder.interpreter();
         }
@@ -194,6 +203,43 @@ impl World {
                 error
             })
         })
+    }
+
+    /// Runs the launches that wait in a lazy world.
+    fn flush(&self, py: Python<'_>) -> PyResult<()> {
+        waiting(py, || {
+            self.world.flush().map_err(|mut error| {
+                if error.at.as_ref().is_some_and(|at| at.file == file!()) {
+                    error.at = None;
+                }
+                error
+            })
+        })
+    }
+
+    /// What a lazy world has done: launches, their tasks, tasks that ran, windows, known windows, tasks that were made.
+    fn lazy_statistics(&self) -> (u64, u64, u64, u64, u64, u64) {
+        let s = self.world.lazy_statistics();
+        (
+            s.launches,
+            s.launched_tasks,
+            s.tasks,
+            s.windows,
+            s.known_windows,
+            s.made,
+        )
+    }
+
+    /// The launches that wait in a lazy world, before or after optimization, as `text`, `dot` or `svg`.
+    fn flow_graph(&self, py: Python<'_>, format: &str, optimized: bool) -> PyResult<String> {
+        let (before, after) = py.detach(|| self.world.flow_graph());
+        let graph = if optimized { after } else { before };
+        match format {
+            "text" => Ok(graph.to_string()),
+            "dot" => Ok(graph.dot()),
+            "svg" => Ok(graph.svg()),
+            other => Err(unknown("format", other, "`text`, `dot` and `svg`")),
+        }
     }
 
     /// Records the launches that a function makes on this thread.

@@ -312,6 +312,16 @@ impl Device {
         self.lock.ensure_not_forked()
     }
 
+    /// How many launches there were, as random numbers count them.
+    pub fn launches(&self) -> u64 {
+        self.lock.launches()
+    }
+
+    /// Sets how many launches there were, after others ran instead of them.
+    pub fn set_launches(&self, launches: u64) {
+        self.lock.set_launches(launches);
+    }
+
     /// Waits until no launch runs.
     pub fn wait_for_launch(&self) -> Result<()> {
         self.lock.take().map(|_| ())

@@ -117,6 +117,11 @@ impl World {
                 steps: Vec::new(),
             });
         }
+        // What waits runs before the graph, not in it.
+        if let Err(error) = self.run_pending() {
+            self.recorder().take();
+            return Err(error.or_at(at));
+        }
         let recording = Recording(self);
         self.set_recording(true);
         let done = launches();
@@ -231,7 +236,7 @@ impl Graph {
 
     fn run(&self) -> Result<()> {
         self.world.ensure_open()?;
-        self.world.not_recording()?;
+        self.world.before_host_access()?;
         let device = self.world.device();
         self.with_steps(|steps| {
             device.replay(self.captured.as_ref(), steps, |k, outcome| {

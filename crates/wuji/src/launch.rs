@@ -17,7 +17,8 @@ use crate::world::{World, here};
 use smallvec::SmallVec;
 use std::any::TypeId;
 use std::panic::Location;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+use wuji_flow::Task;
 use wuji_ir::entities::{Array, Field};
 use wuji_ir::module::{self, Module};
 use wuji_ir::{Error, Result};
@@ -97,6 +98,8 @@ pub(crate) struct Compiled {
     /// The kernel as the frontend made it, from which others are derived; services have none.
     source: Option<Module>,
     derived: Derived,
+    /// The tasks that it is split into, in a lazy world.
+    tasks: OnceLock<Arc<[Arc<Task>]>>,
 }
 
 /// A launch of compiled code on all of its arguments.
@@ -304,6 +307,10 @@ impl Launch<'_> {
         if world.is_recording() {
             return self.add_to_graph(world);
         }
+        if let Some(waits) = self.wait_in_window(world)? {
+            return Ok(waits);
+        }
+        world.run_pending()?;
         let bodies = self.trees.iter().map(|t| t.body());
         let bodies = bodies.collect::<Result<SmallVec<[&TreeBody; 4]>>>()?;
         let memories: SmallVec<[&Memory; 4]> = bodies.iter().map(|b| &b.memory).collect();
@@ -464,6 +471,7 @@ impl Compiled {
             first_field: SmallVec::from_slice(first_field),
             source: None,
             derived: Derived::default(),
+            tasks: OnceLock::new(),
         }
     }
 
@@ -478,6 +486,26 @@ impl Compiled {
             let what = format!("kernel `{}` has no source to differentiate", self.name());
             Error::new("W0302", what).help("this is a bug in Wuji; please report it")
         })
+    }
+
+    /// Whether a launch of it can wait: it has a source, gives no result, and works on no arrays.
+    pub(crate) fn can_wait(&self) -> bool {
+        let source = self.source.as_ref();
+        source.is_some_and(|m| {
+            m.arrays.is_empty() && m.kernel_func().is_some_and(|f| f.results.is_empty())
+        })
+    }
+
+    /// The tasks that it is split into, which `split` makes at the first call.
+    pub(crate) fn tasks(
+        &self,
+        split: impl FnOnce(&Module) -> Result<Vec<Arc<Task>>>,
+    ) -> Result<Arc<[Arc<Task>]>> {
+        if let Some(tasks) = self.tasks.get() {
+            return Ok(tasks.clone());
+        }
+        let tasks: Arc<[Arc<Task>]> = split(self.source()?)?.into();
+        Ok(self.tasks.get_or_init(|| tasks).clone())
     }
 
     pub(crate) fn derived(&self) -> &Derived {

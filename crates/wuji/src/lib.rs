@@ -44,6 +44,7 @@ mod graph;
 mod host;
 pub mod lang;
 pub mod launch;
+mod lazy;
 pub mod layout;
 mod nd_array;
 #[cfg(feature = "ndarray")]
@@ -68,6 +69,7 @@ pub use element::Element;
 pub use field::{Field, Window};
 pub use graph::Graph;
 pub use lang::simt;
+pub use lazy::{FlowGraph, LazyStatistics};
 pub use layout::{MemoryReport, Node, NodeReport, Tree, WorldReport};
 pub use nd_array::NdArray;
 pub use world::{World, WorldBuilder};

@@ -128,6 +128,7 @@ impl TreeInner {
         arrays: &[ArrayArg<'_>],
     ) -> Result<SmallVec<[u64; 4]>> {
         let body = self.body()?;
+        self.world.run_pending()?;
         if let Subject::Field(field) = subject
             && let Some(extent) = service.writes()
         {

@@ -7,6 +7,7 @@ use crate::autodiff::Modes;
 use crate::dynamic::FreedWithWorld;
 use crate::graph::{Recorder, RecorderCell};
 use crate::launch::{Compiled, Key};
+use crate::lazy::Lazy;
 use crate::layout::{TreeInner, TreeShape};
 use crate::services::ServiceKey;
 use crate::tune::WatchCell;
@@ -63,6 +64,8 @@ struct Inner {
     /// The graph that a thread records, and whether one may be.
     recorder: RecorderCell,
     recording: AtomicBool,
+    /// The launches that wait, in a lazy world.
+    lazy: Option<Lazy>,
     /// What launches do instead of running: tapes, gradients.
     modes: Modes,
     /// Who observes launches.
@@ -122,7 +125,7 @@ impl World {
     #[track_caller]
     pub fn synchronize(&self) -> Result<()> {
         let at = here(Location::caller());
-        let done = self.not_recording();
+        let done = self.before_host_access();
         let done = done.and_then(|()| self.inner.device.synchronize());
         done.map_err(|e| e.or_at(at))
     }
@@ -147,6 +150,7 @@ impl World {
 
     /// Bytes of all trees of this world: dense trees in full, sparse trees as far as cells are allocated.
     pub fn memory_used(&self) -> u64 {
+        self.run_pending_for_later();
         self.inner.device.memory_used()
     }
 
@@ -206,6 +210,7 @@ impl World {
     /// # }
     /// ```
     pub fn explain(&self) -> Vec<Remark> {
+        self.run_pending_for_later();
         let mut remarks = self.inner.device.remarks();
         remarks.extend(lock(&self.inner.gradient_remarks).iter().cloned());
         remarks.into_iter().filter(|r| r.at.is_some()).collect()
@@ -250,12 +255,14 @@ impl World {
     /// # }
     /// ```
     pub fn profiler(&self) -> &Profiler {
+        self.run_pending_for_later();
         self.inner.device.profiler()
     }
 
     /// All kernels of this world in order of compilation, with their launch counts and how they were compiled. Host operations on
     /// fields (fill, copy, count) are kernels, too.
     pub fn kernel_history(&self) -> Vec<KernelHistory> {
+        self.run_pending_for_later();
         self.inner.device.profiler().kernels()
     }
 
@@ -339,6 +346,10 @@ impl World {
         lock(&self.inner.recorder)
     }
 
+    pub(crate) fn lazy(&self) -> Option<&Lazy> {
+        self.inner.lazy.as_ref()
+    }
+
     pub(crate) fn modes(&self) -> &Modes {
         &self.inner.modes
     }
@@ -411,6 +422,8 @@ pub struct WorldBuilder {
     device: DeviceOptions,
     options: Options,
     debug_said: bool,
+    lazy: Option<bool>,
+    window: Option<usize>,
 }
 
 impl WorldBuilder {
@@ -646,6 +659,22 @@ impl WorldBuilder {
         self
     }
 
+    /// Makes launches wait in a window until something needs their results; then they are optimized together: loops over the same
+    /// elements become one, and what is overwritten before anything reads it is not computed. Kernels do not change. Host access to
+    /// fields, [`World::synchronize`], [`World::flush`], kernels with a result, prints or host arrays, and a full window run what
+    /// waits. Errors of a launch are returned then, with its source line. Default: whether the environment variable `WUJI_LAZY` is 1.
+    /// Debug worlds are never lazy.
+    pub fn lazy(mut self, lazy: bool) -> WorldBuilder {
+        self.lazy = Some(lazy);
+        self
+    }
+
+    /// How many launches fill the window of a lazy world. Default: 64.
+    pub fn window(mut self, launches: usize) -> WorldBuilder {
+        self.window = Some(launches);
+        self
+    }
+
     /// SIMD width in bits: 128, 256 or 512. Default: what suits the processor. Wider vectors than the processor has are split.
     pub fn vector_bits(mut self, bits: u32) -> WorldBuilder {
         self.options.vector_bits = bits;
@@ -689,6 +718,12 @@ impl WorldBuilder {
         let device = Device::new(&self.device)
             .and_then(|device| device.allows(&self.options).map(|()| device))
             .map_err(|e| e.at(Some(at)))?;
+        let lazy = self.lazy.unwrap_or_else(|| {
+            std::env::var_os("WUJI_LAZY").is_some_and(|v| v == "1")
+        });
+        // A debug world tells what is wrong with a launch at once.
+        let lazy = lazy && !self.options.debug;
+        let lazy = lazy.then(|| Lazy::new(&self.options, self.window));
         Ok(World {
             inner: Arc::new(Inner {
                 device,
@@ -702,6 +737,7 @@ impl WorldBuilder {
                 closed: AtomicBool::new(false),
                 recorder: RecorderCell::default(),
                 recording: AtomicBool::new(false),
+                lazy,
                 modes: Modes::default(),
                 watch: WatchCell::default(),
                 gradient_remarks: Mutex::default(),

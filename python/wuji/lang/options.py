@@ -34,6 +34,11 @@ _ACTIVE: dict[str, Any] = {
     "make_cpu_multithreading_loop": True,
     "quant_opt_atomic_demotion": True,
     "quant_opt_store_fusion": True,
+    # Lazy launches: the names are those of Taichi's asynchronous engine, up to version 1.0.4.
+    "async_mode": False,
+    "async_opt_fusion": True,
+    "async_opt_dse": True,
+    "async_flush_every": 64,
     # Extensions to Taichi's options.
     "deterministic": False,
     "interpreter": False,
@@ -100,22 +105,23 @@ _IGNORED: dict[str, Any] = {
     "verbose_kernel_launches": False,
     "vk_api_version": "",
     # Taichi's asynchronous engine, up to version 1.0.4.
-    "async_mode": False,
     "async_opt_passes": 3,
-    "async_opt_fusion": True,
     "async_opt_fusion_max_iter": 0,
     "async_opt_listgen": True,
     "async_opt_activation_demotion": True,
-    "async_opt_dse": True,
     "async_listgen_fast_filtering": True,
     "async_opt_intermediate_file": "",
-    "async_flush_every": 50,
     "async_max_fuse_per_task": 1,
 }
 
 DEFAULTS = {**_ACTIVE, **_IGNORED}
 # Options that turn an optimization of the compiler off.
-_SWITCHES = {"quant_opt_store_fusion": "store_fusion", "quant_opt_atomic_demotion": "quantized_ownership"}
+_SWITCHES = {
+    "quant_opt_store_fusion": "store_fusion",
+    "quant_opt_atomic_demotion": "quantized_ownership",
+    "async_opt_fusion": "task_fusion",
+    "async_opt_dse": "dead_store_elimination",
+}
 # Log levels of the core. At the default level, the environment variable WUJI_LOG decides.
 _LOGS = {"trace": "trace", "debug": "debug", "warn": "warn", "error": "error", "critical": "error", "off": "off"}
 _LEVELS = ("trace", "debug", "info", "warn", "error", "critical", "off")
@@ -179,6 +185,8 @@ class Config:
             "time_limit": float(values["time_limit"]) or None,
             "libdevice": libdevice.find(values["libdevice"]) if self.arch is archs.cuda else None,
             "wait_for_launches": True if values["wait_for_launches"] else None,
+            "lazy": bool(values["async_mode"]),
+            "window": max(1, int(values["async_flush_every"])),
             "without": [w for w in values["without"].split(",") if w] + [switch for option, switch in _SWITCHES.items() if not values[option]],
         }
 

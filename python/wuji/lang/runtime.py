@@ -302,6 +302,20 @@ def sync() -> None:
 
 
 @python_only
+def async_flush() -> None:
+    """Run the launches that wait in a world with `async_mode=True`, without waiting for a GPU."""
+    current().native.flush()
+
+
+@python_only
+def flow_graph(format: str = "text", optimized: bool = False) -> str:
+    """Return the launches that wait in a world with `async_mode=True` as a graph: as `text`, `dot` (for Graphviz) or `svg`. Nothing runs.
+
+    With `optimized=True`, it is the graph of what will run instead."""
+    return current().native.flow_graph(format, optimized)
+
+
+@python_only
 def cuda_stream() -> int | None:
     """Return the CUDA stream of all launches, for other libraries: `torch.cuda.ExternalStream(ti.cuda_stream())`. None on the CPU."""
     return current().native.cuda_stream

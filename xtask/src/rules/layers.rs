@@ -9,6 +9,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("wuji-macros", &[]),
     ("wuji-viewer", &[]),
     ("wuji-compile", &["wuji-ir"]),
+    ("wuji-flow", &["wuji-ir", "wuji-compile"]),
     ("wuji-llvm", &["wuji-ir", "wuji-compile"]),
     ("wuji-runtime", &["wuji-ir", "wuji-compile", "wuji-llvm"]),
     ("wuji-tools", &["wuji-ir", "wuji-compile", "wuji-runtime"]),
@@ -17,6 +18,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         &[
             "wuji-ir",
             "wuji-compile",
+            "wuji-flow",
             "wuji-runtime",
             "wuji-macros",
             "wuji-viewer",

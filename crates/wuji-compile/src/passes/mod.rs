@@ -113,6 +113,18 @@ passes! {
 /// Parts of passes that can be disabled separately, each with a one-line description.
 pub const SWITCHES: &[(&str, &str)] = &[
     (
+        "task_fusion",
+        "in lazy worlds, tasks over the same iterations become one",
+    ),
+    (
+        "dead_store_elimination",
+        "in lazy worlds, what is overwritten before anything reads it is not stored",
+    ),
+    (
+        "task_dataflow",
+        "in lazy worlds, a fused task does not load what it has stored or loaded before",
+    ),
+    (
         "access_lowering",
         "tree accesses are lowered to inline code, not to calls of accessors that start at the root",
     ),

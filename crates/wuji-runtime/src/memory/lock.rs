@@ -109,6 +109,14 @@ impl DeviceLock {
         .help("make a new world after the fork, or start the process anew"))
     }
 
+    pub(crate) fn launches(&self) -> u64 {
+        self.state().launches
+    }
+
+    pub(crate) fn set_launches(&self, launches: u64) {
+        self.state().launches = launches;
+    }
+
     /// Waits for the lock.
     pub(crate) fn take(&self) -> Result<DeviceGuard<'_>> {
         self.ensure_not_forked()?;

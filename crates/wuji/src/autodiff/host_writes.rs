@@ -104,6 +104,7 @@ impl TreeInner {
     /// Makes all elements zero, and all cells inactive.
     pub(crate) fn clear(&self) -> Result<()> {
         let body = self.body()?;
+        self.world.run_pending()?;
         if self.world.modes().are_used() {
             let fields = body.shape.fields.iter().enumerate();
             for (n, _) in fields.filter(|(_, f)| !f.view) {

@@ -107,6 +107,7 @@ impl TreeCopy {
         for field in fields(tree)?.into_iter().filter(|f| !own(f)) {
             kept.push((field, active(&handle(tree, field), true)?));
         }
+        tree.world.run_pending()?;
         tree.body()?.memory.lock()?.clear()?;
         for node in &self.nodes {
             node.activate(tree)?;

@@ -83,7 +83,7 @@ impl Array {
     /// Bytes from an offset on, once everything is done that was launched before. They have to be inside.
     pub fn read(&self, at: usize, into: &mut [u8]) -> Result<()> {
         self.ensure_open()?;
-        self.world.not_recording()?;
+        self.world.before_host_access()?;
         let range = at..at + into.len();
         let mut guard = self.held.memory.lock()?;
         guard.fetch(range.clone())?;
@@ -94,7 +94,7 @@ impl Array {
     /// Puts bytes at an offset; they have to be inside.
     pub fn write(&self, at: usize, from: &[u8]) -> Result<()> {
         self.ensure_open()?;
-        self.world.not_recording()?;
+        self.world.before_host_access()?;
         let range = at..at + from.len();
         let mut guard = self.held.memory.lock()?;
         guard.bytes_mut()[range.clone()].copy_from_slice(from);
@@ -104,7 +104,7 @@ impl Array {
     /// Everything becomes this, again and again.
     pub fn fill(&self, pattern: &[u8]) -> Result<()> {
         self.ensure_open()?;
-        self.world.not_recording()?;
+        self.world.before_host_access()?;
         self.held.memory.fill(0..self.held.memory.size(), pattern)
     }
 
@@ -112,7 +112,7 @@ impl Array {
     /// number of bytes.
     pub fn exchange(&self, array: &ArrayArg<'_>, way: Way) -> Result<bool> {
         self.ensure_open()?;
-        self.world.not_recording()?;
+        self.world.before_host_access()?;
         self.held
             .memory
             .exchange(0..self.held.memory.size(), array, way)
@@ -121,7 +121,7 @@ impl Array {
     /// Takes all bytes from another array of the same world and size.
     pub fn copy_from(&self, other: &Array) -> Result<()> {
         self.ensure_open()?;
-        self.world.not_recording()?;
+        self.world.before_host_access()?;
         self.held.memory.copy_from(&other.held.memory)
     }
 }

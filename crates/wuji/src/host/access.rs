@@ -29,7 +29,7 @@ impl<'a> HostAccess<'a> {
     #[track_caller]
     pub(crate) fn new(tree: &'a TreeInner, field: entities::Field) -> Result<HostAccess<'a>> {
         let caller = Location::caller();
-        (tree.world.not_recording()).map_err(|e| e.at(Some(here(caller))))?;
+        (tree.world.before_host_access()).map_err(|e| e.at(Some(here(caller))))?;
         Ok(HostAccess {
             tree,
             body: tree.body().map_err(|e| e.at(Some(here(caller))))?,

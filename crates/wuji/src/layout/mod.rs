@@ -61,7 +61,7 @@ pub struct Tree {
 pub(crate) struct TreeInner {
     pub(crate) world: World,
     /// Filled when the layout is complete; empty for good when it had an error.
-    body: OnceLock<TreeBody>,
+    body: OnceLock<Arc<TreeBody>>,
     /// Where the derivatives of its fields are.
     pub(crate) links: Links,
 }
@@ -172,6 +172,15 @@ impl TreeShape {
 
 impl TreeInner {
     pub(crate) fn body(&self) -> Result<&TreeBody> {
+        self.complete_body().map(|body| &**body)
+    }
+
+    /// The body, which does not keep the world alive.
+    pub(crate) fn shared_body(&self) -> Result<Arc<TreeBody>> {
+        self.complete_body().cloned()
+    }
+
+    fn complete_body(&self) -> Result<&Arc<TreeBody>> {
         let body = self.body.get().ok_or_else(|| {
             Error::new(
                 "W0113",
@@ -196,6 +205,7 @@ impl TreeInner {
     }
 
     pub(crate) fn destroy(&self) -> Result<()> {
+        self.world.run_pending()?;
         match self.body.get() {
             Some(body) => body.memory.release(),
             None => Ok(()),
@@ -212,7 +222,7 @@ impl TreeInner {
         let body = complete::complete(world, state, at)?;
         let tree = Arc::new(TreeInner {
             world: world.clone(),
-            body: OnceLock::from(body),
+            body: OnceLock::from(Arc::new(body)),
             links: Links::default(),
         });
         tree.enter_links(&links);
@@ -231,6 +241,7 @@ impl Tree {
     /// Bytes of memory that the tree takes, counted as if all of it were touched; of a tree with sparse
     /// nodes, what its cells have taken so far.
     pub fn memory_used(&self) -> u64 {
+        self.inner.world.run_pending_for_later();
         self.inner.body().map_or(0, |b| b.memory.used())
     }
 
@@ -301,7 +312,7 @@ impl World {
         let links = std::mem::take(&mut state.links);
         let body = complete::complete(self, state, &at)?;
         // The cell is new, so this cannot find it full.
-        let _ = build.tree.body.set(body);
+        let _ = build.tree.body.set(Arc::new(body));
         build.tree.enter_links(&links);
         self.enter_tree(&build.tree);
         Ok(fields)

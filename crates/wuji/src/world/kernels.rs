@@ -33,6 +33,7 @@ impl World {
     /// # }
     /// ```
     pub fn finish_compiling(&self) -> Result<()> {
+        self.run_pending()?;
         let kernels = self.inner.kernels.read();
         let kernels = kernels.unwrap_or_else(PoisonError::into_inner);
         let mut all: Vec<Arc<Compiled>> = kernels.values().cloned().collect();

@@ -21,6 +21,7 @@ mod gradients;
 mod host_data;
 mod kernels;
 mod language;
+mod lazy;
 mod limits;
 mod nested_tapes;
 #[path = "../../../wuji-runtime/tests/runtime/process.rs"]

@@ -1,0 +1,393 @@
+//! New modules from pieces of others: one task of a kernel, or several tasks as one.
+
+use cranelift_entity::SecondaryMap;
+use rustc_hash::FxHashMap;
+use wuji_compile::rewrite::{Map, copy_body, copy_inst};
+use wuji_ir::entities::{Field, File, Inst, Message, Region, Tree, Value};
+use wuji_ir::layout::{Child, FieldData};
+use wuji_ir::module::{Function, Module, Param, Piece as MessagePiece, Term, Values};
+use wuji_ir::ops::{Domain, Effect, Op, Place};
+use wuji_ir::types::{StructType, Type};
+
+/// A piece of a kernel.
+#[derive(Clone, Debug)]
+pub(crate) enum Piece {
+    /// Instructions of its entry region.
+    Serial(Vec<Inst>),
+    Loop(Inst),
+}
+
+/// A piece of a kernel, with a number for each tree of its module: equal numbers are the same tree.
+#[derive(Debug)]
+pub(crate) struct Part<'a> {
+    pub(crate) module: &'a Module,
+    pub(crate) piece: Piece,
+    pub(crate) trees: &'a [u32],
+}
+
+/// A module of one task, and the numbers of its trees.
+#[derive(Debug)]
+pub(crate) struct Combined {
+    pub(crate) module: Module,
+    pub(crate) trees: Vec<u32>,
+}
+
+/// One kernel that runs the pieces one after the other; loops become one loop over the domain of the first. The parameters are
+/// those of all parts. `None` if a tree has other fields in another part.
+pub(crate) fn combine(name: &str, parts: &[Part<'_>]) -> Option<Combined> {
+    let mut build = Build {
+        module: Module::new(name),
+        trees: Vec::new(),
+        fields: Vec::new(),
+    };
+    let mut functions = Vec::new();
+    for part in parts {
+        functions.push(build.enter(part)?);
+    }
+    let mut params = Vec::new();
+    for part in parts {
+        for param in &part.module.params {
+            let ty = build.ty(part.module, param.ty);
+            params.push(Param {
+                name: param.name.clone(),
+                ty,
+            });
+        }
+    }
+    let types: Vec<Type> = params.iter().map(|p| p.ty).collect();
+    build.module.params = params;
+    let mut f = Function::new(name, &types, &[]);
+    let entry = f.entry;
+    f.regions[entry].term = Term::Return(Values::new());
+    let mut first = 0;
+    let mut looped: Option<(Region, wuji_ir::entities::Label)> = None;
+    for (part, from) in parts.iter().zip(&functions) {
+        let count = from.params().len();
+        let own: Values = f.params()[first..first + count].iter().copied().collect();
+        first += count;
+        let mut copy = Copy {
+            from,
+            f: &mut f,
+            map: Map::of(from.params(), &own),
+        };
+        match &part.piece {
+            Piece::Serial(insts) => copy.serial(insts),
+            Piece::Loop(inst) => copy.iterate(*inst, &mut looped),
+        }
+    }
+    if let Some((region, label)) = looped {
+        f.regions[region].term = Term::Continue(label, Values::new());
+    }
+    let mut module = build.module;
+    module.kernel = Some(module.add_func(f));
+    Some(Combined {
+        module,
+        trees: build.trees,
+    })
+}
+
+struct Build {
+    module: Module,
+    /// The number of each tree of the module.
+    trees: Vec<u32>,
+    /// The fields of each tree of the module.
+    fields: Vec<Vec<Field>>,
+}
+
+impl Build {
+    /// The kernel of a part, in terms of the new module.
+    fn enter(&mut self, part: &Part<'_>) -> Option<Function> {
+        let m = part.module;
+        let mut f = m.kernel_func()?.clone();
+        let mut fields: SecondaryMap<Field, Option<Field>> = SecondaryMap::new();
+        for field in fields_of(&f, &part.piece) {
+            let tree = m.fields[field].tree;
+            let to = self.tree(part, tree)?;
+            let own = m.fields.iter().filter(|(_, data)| data.tree == tree);
+            for ((old, _), new) in own.zip(&self.fields[to]) {
+                fields[old] = Some(*new);
+            }
+        }
+        let mut files: FxHashMap<File, File> = FxHashMap::default();
+        for inst in f.insts.keys().collect::<Vec<_>>() {
+            let span = f.spans[inst];
+            if span.is_known() {
+                let file = *files
+                    .entry(span.file)
+                    .or_insert_with(|| self.file(&m.files[span.file]));
+                f.spans[inst].file = file;
+            }
+            let op = &mut f.insts[inst].op;
+            if let Some(access) = op.access_mut()
+                && let Place::Field(field) = access.place
+                && let Some(new) = fields[field]
+            {
+                access.place = Place::Field(new);
+            }
+            if let Op::Cell(_, field) | Op::Cache(field) | Op::ForEach(_, Domain::Field(field), _) =
+                op
+                && let Some(new) = fields[*field]
+            {
+                *field = new;
+            }
+            if let Op::Splat(ty) | Op::Compose(ty) = op {
+                *ty = self.ty(m, *ty);
+            }
+            if let Op::Print(message) | Op::Assert(message) = op {
+                *message = self.message(m, *message);
+            }
+        }
+        for value in f.values.values_mut() {
+            value.ty = self.ty(m, value.ty);
+        }
+        for local in f.locals.values_mut() {
+            local.ty = self.ty(m, local.ty);
+        }
+        Some(f)
+    }
+
+    /// The tree with the number that a tree of a part has.
+    fn tree(&mut self, part: &Part<'_>, tree: Tree) -> Option<usize> {
+        let m = part.module;
+        let number = *part.trees.get(tree.as_u32() as usize)?;
+        let own: Vec<Field> = (m.fields.iter())
+            .filter(|(_, data)| data.tree == tree)
+            .map(|(field, _)| field)
+            .collect();
+        if let Some(known) = self.trees.iter().position(|n| *n == number) {
+            return (self.fields[known].len() == own.len()).then_some(known);
+        }
+        let first = self.module.fields.len() as u32;
+        let renumber = |field: Field| {
+            let at = own.iter().position(|f| *f == field);
+            Field::from_u32(first + at.unwrap_or(0) as u32)
+        };
+        let mut data = m.trees[tree].clone();
+        for node in data.nodes.values_mut() {
+            for child in &mut node.children {
+                if let Child::Place(field) = child {
+                    *field = renumber(*field);
+                }
+            }
+        }
+        let new = self.module.trees.push(data);
+        let mut fields = Vec::new();
+        for field in &own {
+            let old = &m.fields[*field];
+            let mut packing = old.packing.clone();
+            for member in packing.iter_mut().flat_map(|p| &mut p.members) {
+                member.word = renumber(member.word);
+            }
+            let data = FieldData {
+                name: old.name.clone(),
+                elem: self.ty(m, old.elem),
+                tree: new,
+                node: old.node,
+                axes: old.axes.clone(),
+                packing,
+            };
+            fields.push(self.module.fields.push(data));
+        }
+        self.trees.push(number);
+        self.fields.push(fields);
+        Some(self.trees.len() - 1)
+    }
+
+    fn file(&mut self, name: &str) -> File {
+        let known = self.module.files.iter().find(|(_, n)| *n == name);
+        match known {
+            Some((file, _)) => file,
+            None => self.module.files.push(name.to_owned()),
+        }
+    }
+
+    fn message(&mut self, m: &Module, message: Message) -> Message {
+        let mut data = m.messages[message].clone();
+        for piece in &mut data.pieces {
+            if let MessagePiece::Hole { ty, .. } = piece {
+                *ty = self.ty(m, *ty);
+            }
+        }
+        let known = self.module.messages.iter().find(|(_, d)| **d == data);
+        match known {
+            Some((message, _)) => message,
+            None => self.module.messages.push(data),
+        }
+    }
+
+    fn ty(&mut self, m: &Module, ty: Type) -> Type {
+        let Type::Struct(id) = ty else {
+            return ty;
+        };
+        let old = &m.structs.0[id];
+        let fields = old
+            .fields
+            .iter()
+            .map(|(name, ty)| (name.clone(), self.ty(m, *ty)));
+        let data = StructType {
+            name: old.name.clone(),
+            fields: fields.collect(),
+        };
+        Type::Struct(self.module.structs.intern(data))
+    }
+}
+
+/// The fields that a piece mentions.
+fn fields_of(f: &Function, piece: &Piece) -> Vec<Field> {
+    let mut out = Vec::new();
+    let mut visit = |op: &Op| {
+        let mut add = |field: Field| {
+            if !out.contains(&field) {
+                out.push(field);
+            }
+        };
+        if let Some(Place::Field(field)) = op.access().map(|a| a.place) {
+            add(field);
+        }
+        if let Op::Cell(_, field) | Op::Cache(field) | Op::ForEach(_, Domain::Field(field), _) = op
+        {
+            add(*field);
+        }
+    };
+    match piece {
+        Piece::Serial(insts) => insts.iter().for_each(|i| each(f, *i, &mut visit)),
+        Piece::Loop(inst) => each(f, *inst, &mut visit),
+    }
+    out
+}
+
+fn each(f: &Function, inst: Inst, visit: &mut impl FnMut(&Op)) {
+    visit(&f.insts[inst].op);
+    for r in &f.insts[inst].regions {
+        for i in &f.regions[*r].insts {
+            each(f, *i, visit);
+        }
+    }
+}
+
+/// Copies pieces of one function into another.
+struct Copy<'a> {
+    from: &'a Function,
+    f: &'a mut Function,
+    map: Map,
+}
+
+impl Copy<'_> {
+    fn serial(&mut self, insts: &[Inst]) {
+        let entry = self.f.entry;
+        for inst in insts {
+            self.provide_for(*inst);
+            let copy = copy_inst(self.from, *inst, self.f, &mut self.map);
+            self.f.regions[entry].insts.push(copy);
+        }
+    }
+
+    /// Makes what an instruction uses of the entry region available: it is pure.
+    fn provide_for(&mut self, inst: Inst) {
+        let mut used = Vec::new();
+        outside_uses(self.from, inst, &mut used);
+        for v in used {
+            self.provide(v);
+        }
+    }
+
+    fn provide(&mut self, v: Value) {
+        if self.map.values.contains_key(&v) {
+            return;
+        }
+        let Some(def) = self.from.def(v) else {
+            return;
+        };
+        let in_entry = self.from.regions[self.from.entry].insts.contains(&def);
+        if !in_entry || self.from.insts[def].op.effect() != Effect::Pure {
+            return;
+        }
+        for arg in self.from.insts[def].args.clone() {
+            self.provide(arg);
+        }
+        let copy = copy_inst(self.from, def, self.f, &mut self.map);
+        let entry = self.f.entry;
+        self.f.regions[entry].insts.push(copy);
+    }
+
+    /// Adds the body of a loop to the loop that there is, or begins it.
+    fn iterate(
+        &mut self,
+        inst: Inst,
+        looped: &mut Option<(Region, wuji_ir::entities::Label)>,
+    ) {
+        self.provide_for(inst);
+        let data = &self.from.insts[inst];
+        let body = data.regions[0];
+        let old_label = data.op.label();
+        let params = self.from.regions[body].params.clone();
+        let (region, label) = *looped.get_or_insert_with(|| {
+            let types: Vec<Type> = params.iter().map(|p| self.from.ty(*p)).collect();
+            let region = self.f.add_region(&types);
+            let label = self.f.fresh_label();
+            let mut op = data.op.clone();
+            op.set_label(label);
+            let args: Values = data.args.iter().map(|v| self.map.value(*v)).collect();
+            let copy = self.f.add_inst(op, args, &[], self.from.spans[inst]);
+            self.f.insts[copy].regions.push(region);
+            let entry = self.f.entry;
+            self.f.regions[entry].insts.push(copy);
+            (region, label)
+        });
+        for (param, index) in params.iter().zip(self.f.regions[region].params.clone()) {
+            let (wanted, has) = (self.from.ty(*param), self.f.ty(index));
+            let value = match wanted {
+                Type::Scalar(to) if wanted != has => {
+                    let convert = Op::Convert(to);
+                    let span = self.from.spans[inst];
+                    let copy = self
+                        .f
+                        .add_inst(convert, [index].into_iter().collect(), &[wanted], span);
+                    self.f.regions[region].insts.push(copy);
+                    self.f.result(copy)
+                }
+                _ => index,
+            };
+            self.map.set(*param, value);
+        }
+        let early = crate::summary::leaves_early(self.from, body, Some(inst));
+        if !early {
+            copy_body(self.from, body, self.f, region, &mut self.map);
+            return;
+        }
+        // An iteration that ends early goes on with the next body: `continue` leaves a block.
+        let block = self.f.fresh_label();
+        if let Some(old) = old_label {
+            self.map.labels.insert(old, block);
+        }
+        let inner = self.f.add_region(&[]);
+        copy_body(self.from, body, self.f, inner, &mut self.map);
+        self.f.regions[inner].term = Term::Yield(Values::new());
+        let span = self.from.spans[inst];
+        let copy = self.f.add_inst(Op::Block(block), Values::new(), &[], span);
+        self.f.insts[copy].regions.push(inner);
+        self.f.regions[region].insts.push(copy);
+        let mut regions = Vec::new();
+        crate::summary::nested(self.f, copy, &mut regions);
+        for r in regions {
+            let term = &mut self.f.regions[r].term;
+            if let Term::Continue(to, values) = term
+                && *to == block
+            {
+                *term = Term::Break(block, values.clone());
+            }
+        }
+        let _ = label;
+    }
+}
+
+/// Values that an instruction or its regions use, and that are defined outside of it.
+fn outside_uses(f: &Function, inst: Inst, out: &mut Vec<Value>) {
+    out.extend(f.insts[inst].args.iter().copied());
+    for r in &f.insts[inst].regions {
+        for i in &f.regions[*r].insts {
+            outside_uses(f, *i, out);
+        }
+        out.extend(f.regions[*r].term.args().iter().copied());
+    }
+}

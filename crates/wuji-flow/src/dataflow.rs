@@ -1,0 +1,227 @@
+//! Dataflow inside of a fused task: loads of what the iteration has stored or loaded before, and stores that it overwrites.
+
+use wuji_compile::analysis::affine::{Affine, AffineAnalysis};
+use wuji_compile::rewrite::{Structure, Substitution, all_atomics, demote, sweep};
+use wuji_compile::{Math, Options};
+use wuji_ir::entities::{Field, Inst, Region, Value};
+use wuji_ir::module::{Function, Module};
+use wuji_ir::ops::{Op, Place, Step};
+use wuji_ir::types::Scalar;
+
+use crate::summary::{FieldUse, Reach, Summary};
+
+/// Removes loads and stores that are not needed. Only fields whose accesses are all to existing elements of the iteration take part.
+pub(crate) fn optimize(m: &mut Module, options: &Options) {
+    if options.without.iter().any(|w| w == "task_dataflow") {
+        return;
+    }
+    let summary = Summary::of(m);
+    let region = {
+        let Some(f) = m.kernel_func() else {
+            return;
+        };
+        summary.foreach.map_or(f.entry, |inst| f.insts[inst].regions[0])
+    };
+    let fields: Vec<Field> = (summary.fields.iter())
+        .filter(|used| takes_part(m, used, options))
+        .map(|used| used.field)
+        .collect();
+    let Some(kernel) = m.kernel else {
+        return;
+    };
+    let f = &mut m.funcs[kernel];
+    // An update of an element that no other iteration has needs no atomic.
+    let updates: Vec<Inst> = (all_atomics(f).into_iter())
+        .filter(|inst| {
+            let place = f.insts[*inst].op.access().map(|a| a.place);
+            matches!(place, Some(Place::Field(field)) if fields.contains(&field))
+        })
+        .collect();
+    demote(&mut m.env, f, &updates, || true);
+    forward(f, region, &fields);
+    remove_overwritten(f, region, &fields);
+    sweep(f);
+}
+
+/// Whether the stores of a field can be forwarded to its loads.
+fn takes_part(m: &Module, used: &FieldUse, options: &Options) -> bool {
+    let data = &m.fields[used.field];
+    let own = matches!(used.reach, Reach::Own(_));
+    // A product that is stored is rounded; forwarded, it could be contracted. Results must not depend on fusion then.
+    let floats = m.structs.flatten(data.elem).iter().any(|s| Scalar::is_float(*s));
+    let exact = options.math == Math::Strict || !options.deterministic || !floats;
+    own && used.exists && data.packing.is_none() && exact
+}
+
+/// An element of a field, or a component of it.
+#[derive(Clone, PartialEq)]
+struct Key {
+    field: Field,
+    indices: Vec<Affine>,
+    path: Vec<u32>,
+}
+
+impl Key {
+    /// Of an access whose components are known.
+    fn of(f: &Function, affine: &mut AffineAnalysis<'_>, inst: Inst) -> Option<Key> {
+        let data = &f.insts[inst];
+        let access = data.op.access()?;
+        let Place::Field(field) = access.place else {
+            return None;
+        };
+        let path: Option<Vec<u32>> = (access.path.iter())
+            .map(|step| match step {
+                Step::Const(k) => Some(*k),
+                Step::Dynamic => None,
+            })
+            .collect();
+        let operands = usize::from(!matches!(data.op, Op::Load(_)));
+        let rank = data.args.len().checked_sub(operands)?;
+        Some(Key {
+            field,
+            indices: data.args[..rank].iter().map(|v| affine.expr(*v)).collect(),
+            path: path?,
+        })
+    }
+
+    /// Whether they may share memory: components of the same element may, unless both are known and neither contains the other.
+    fn overlaps(&self, other: &Key) -> bool {
+        let shared = self.path.len().min(other.path.len());
+        self.field == other.field && self.path[..shared] == other.path[..shared]
+    }
+}
+
+fn forward(f: &mut Function, region: Region, fields: &[Field]) {
+    let mut replaced = Substitution::new();
+    {
+        let structure = Structure::of(f);
+        let mut pass = Forward {
+            f,
+            affine: AffineAnalysis::new(f, &structure),
+            fields,
+            replaced: &mut replaced,
+        };
+        pass.region(region, &mut Vec::new());
+    }
+    replaced.apply(f);
+}
+
+struct Forward<'a> {
+    f: &'a Function,
+    affine: AffineAnalysis<'a>,
+    fields: &'a [Field],
+    replaced: &'a mut Substitution,
+}
+
+impl Forward<'_> {
+    fn region(&mut self, region: Region, known: &mut Vec<(Key, Value)>) {
+        for inst in self.f.regions[region].insts.clone() {
+            self.inst(inst, known);
+        }
+    }
+
+    fn inst(&mut self, inst: Inst, known: &mut Vec<(Key, Value)>) {
+        let f = self.f;
+        let data = &f.insts[inst];
+        if !data.regions.is_empty() {
+            // What a region writes is unknown in it, because it may run again, and after it.
+            let written = written_in(f, inst);
+            known.retain(|(key, _)| !written.contains(&key.field));
+            for r in &data.regions {
+                self.region(*r, &mut known.clone());
+            }
+            return;
+        }
+        let Some(Place::Field(field)) = data.op.access().map(|a| a.place) else {
+            return;
+        };
+        if !self.fields.contains(&field) {
+            return;
+        }
+        let Some(key) = Key::of(f, &mut self.affine, inst) else {
+            if !matches!(data.op, Op::Load(_)) {
+                known.retain(|(key, _)| key.field != field);
+            }
+            return;
+        };
+        if matches!(data.op, Op::Load(_)) {
+            let value = f.result(inst);
+            match known.iter().find(|(k, _)| *k == key) {
+                Some((_, old)) if f.ty(*old) == f.ty(value) => self.replaced.set(value, *old),
+                _ => known.push((key, value)),
+            }
+            return;
+        }
+        known.retain(|(k, _)| !k.overlaps(&key));
+        if matches!(data.op, Op::Store(_))
+            && let Some(value) = data.args.last()
+        {
+            known.push((key, *value));
+        }
+    }
+}
+
+fn written_in(f: &Function, inst: Inst) -> Vec<Field> {
+    let mut out = Vec::new();
+    let mut work: Vec<Region> = f.insts[inst].regions.to_vec();
+    while let Some(region) = work.pop() {
+        for inst in &f.regions[region].insts {
+            let data = &f.insts[*inst];
+            if let Some(Place::Field(field)) = data.op.written_access().map(|a| a.place) {
+                out.push(field);
+            }
+            work.extend(&data.regions);
+        }
+    }
+    out
+}
+
+/// Removes stores in a region that a later store of the same region overwrites, with no read between.
+fn remove_overwritten(f: &mut Function, region: Region, fields: &[Field]) {
+    let mut dead = Vec::new();
+    {
+        let structure = Structure::of(f);
+        let mut affine = AffineAnalysis::new(f, &structure);
+        let mut later: Vec<Key> = Vec::new();
+        for inst in f.regions[region].insts.iter().rev() {
+            let data = &f.insts[*inst];
+            if !data.regions.is_empty() {
+                let used = accessed_in(f, *inst);
+                later.retain(|key| !used.contains(&key.field));
+                continue;
+            }
+            let Some(Place::Field(field)) = data.op.access().map(|a| a.place) else {
+                continue;
+            };
+            if !fields.contains(&field) {
+                continue;
+            }
+            let key = Key::of(f, &mut affine, *inst);
+            let (Op::Store(_), Some(key)) = (&data.op, key) else {
+                later.retain(|key| key.field != field);
+                continue;
+            };
+            if later.contains(&key) {
+                dead.push(*inst);
+            } else {
+                later.push(key);
+            }
+        }
+    }
+    f.regions[region].insts.retain(|inst| !dead.contains(inst));
+}
+
+fn accessed_in(f: &Function, inst: Inst) -> Vec<Field> {
+    let mut out = Vec::new();
+    let mut work: Vec<Region> = f.insts[inst].regions.to_vec();
+    while let Some(region) = work.pop() {
+        for inst in &f.regions[region].insts {
+            let data = &f.insts[*inst];
+            if let Some(Place::Field(field)) = data.op.access().map(|a| a.place) {
+                out.push(field);
+            }
+            work.extend(&data.regions);
+        }
+    }
+    out
+}

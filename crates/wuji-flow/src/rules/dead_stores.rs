@@ -1,0 +1,81 @@
+//! Dead store elimination: what is overwritten before anything reads it is not stored, and a task that only stores such values does
+//! not run.
+
+use crate::bank::Bank;
+use crate::graph::{EdgeKind, Graph, Node};
+use crate::window::Fuel;
+use wuji_ir::entities::Field;
+
+/// Removes stores to fields that a later task covers, with no reader between. The last version of a field is never dead: the host
+/// can read it.
+pub fn eliminate_dead_stores(graph: Graph, bank: &mut Bank, fuel: &mut Fuel) -> Graph {
+    let Graph { nodes, .. } = &graph;
+    let mut left: Vec<Option<Node>> = nodes.iter().cloned().map(Some).collect();
+    // A task that is gone reads nothing, so those in front of it are looked at later.
+    for at in (0..left.len()).rev() {
+        let Some(node) = left[at].clone() else {
+            continue;
+        };
+        let dead = dead_fields(&left, at, &node);
+        if dead.is_empty() || !fuel.take() {
+            continue;
+        }
+        left[at] = bank.prune(&node.task, &dead).map(|task| {
+            Node::new(task, node.trees, node.params, node.launches)
+        });
+    }
+    let kept: Vec<Node> = left.into_iter().flatten().collect();
+    if kept.len() == graph.nodes.len() && !changed(&kept, &graph) {
+        return graph;
+    }
+    Graph::of(kept)
+}
+
+fn changed(kept: &[Node], graph: &Graph) -> bool {
+    let pairs = kept.iter().zip(&graph.nodes);
+    pairs.into_iter().any(|(a, b)| a.task.id != b.task.id)
+}
+
+/// The fields that a task stores to in vain.
+fn dead_fields(left: &[Option<Node>], at: usize, node: &Node) -> Vec<Field> {
+    let summary = &node.task.summary;
+    // Of a task that must stay as it is, every store stays.
+    if summary.obstacle.is_some() || node.task.whole {
+        return Vec::new();
+    }
+    let fields = summary.fields.iter();
+    let dead = fields.filter(|used| {
+        // A write that may be out of range is reported. Within the task itself, nothing may read it, either.
+        used.writes
+            && used.exists
+            && !used.reads
+            && !used.activates
+            && node.task.module.fields[used.field].packing.is_none()
+            && is_covered(left, at, node, used.field)
+    });
+    dead.map(|used| used.field).collect()
+}
+
+/// Whether the next task that uses a field stores to all of it before it reads it.
+fn is_covered(left: &[Option<Node>], at: usize, node: &Node, field: Field) -> bool {
+    let state = node.state_of(field);
+    for later in left[at + 1..].iter().flatten() {
+        let reads = later.reads.contains(&state);
+        if reads {
+            return false;
+        }
+        if later.writes.contains(&state) {
+            // It does not read the state, so it covers it.
+            return true;
+        }
+    }
+    false
+}
+
+/// Which edges would make a store live; for explanations.
+pub fn readers(graph: &Graph, node: usize) -> usize {
+    let edges = graph.edges.iter();
+    edges
+        .filter(|e| e.from == node && e.kind == EdgeKind::ReadAfterWrite)
+        .count()
+}

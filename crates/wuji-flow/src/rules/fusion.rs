@@ -1,0 +1,277 @@
+//! Task fusion: two tasks over the same iterations become one, if no iteration needs what another one of the first task leaves.
+
+use crate::bank::Bank;
+use crate::graph::{EdgeKind, Graph, Node, State};
+use crate::summary::{Bound, FieldUse, Reach, Space, is_sparse};
+use crate::window::Fuel;
+use wuji_compile::{Math, Options};
+use wuji_ir::ops::AtomicOp;
+use wuji_ir::types::{Imm, Type};
+
+/// The most kernels in a task.
+const MOST_PARTS: usize = 32;
+/// The most estimated instructions of an iteration: more do not fit the registers and the instruction cache any better.
+const MOST_COST: u64 = 6000;
+/// The most fields of a task: processors follow so many streams.
+const MOST_FIELDS: usize = 24;
+
+/// Why two tasks are not fused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// A task between them needs the first and is needed by the second.
+    Between,
+    Obstacle(&'static str),
+    /// They run over different iterations.
+    Iterations,
+    /// An iteration accesses what other iterations write.
+    Conflict(State),
+    /// The first changes which cells are active.
+    Cells(u32),
+    /// It would not be faster.
+    Cost(&'static str),
+}
+
+/// Fuses tasks, pair by pair. Every task is fused at most once in a round, so a chain of n takes log n rounds, and the tasks that it
+/// goes through are found in the bank again when the chain has another length.
+pub fn fuse_tasks(mut graph: Graph, bank: &mut Bank, fuel: &mut Fuel) -> Graph {
+    loop {
+        let count = graph.nodes.len();
+        let closure = graph.closure();
+        let mut partner: Vec<Option<usize>> = vec![None; count];
+        let mut fused: Vec<Option<Node>> = vec![None; count];
+        let mut any = false;
+        for b in 1..count {
+            for a in (0..b).rev() {
+                let free = partner[a].is_none() && partner[b].is_none();
+                if !free || closure.detours(a, b, count) {
+                    continue;
+                }
+                // Two pairs could wait for each other.
+                if makes_cycle(&partner, &closure, a, b) {
+                    continue;
+                }
+                if refusal(&graph, bank.options(), a, b).is_some() || !fuel.take() {
+                    continue;
+                }
+                let Some(node) = fuse(bank, &graph.nodes[a], &graph.nodes[b]) else {
+                    continue;
+                };
+                fused[a] = Some(node);
+                (partner[a], partner[b]) = (Some(b), Some(a));
+                any = true;
+                break;
+            }
+        }
+        if !any {
+            return graph;
+        }
+        graph = rebuild(&graph, &partner, fused);
+    }
+}
+
+/// Whether fusing a pair leads to a cycle with the pairs of this round.
+fn makes_cycle(
+    partner: &[Option<usize>],
+    closure: &crate::graph::Closure,
+    a: usize,
+    b: usize,
+) -> bool {
+    let before = |x: usize, y: usize| x < y && closure.reaches(x, y);
+    let pairs = partner.iter().enumerate();
+    let mut pairs = pairs.filter_map(|(c, d)| d.filter(|d| c < *d).map(|d| (c, d)));
+    pairs.any(|(c, d)| {
+        let forth = before(a, c) || before(a, d) || before(b, c) || before(b, d);
+        let back = before(c, a) || before(c, b) || before(d, a) || before(d, b);
+        forth && back
+    })
+}
+
+/// The graph in which pairs are one task each.
+fn rebuild(graph: &Graph, partner: &[Option<usize>], fused: Vec<Option<Node>>) -> Graph {
+    // The second of a pair is at the place of the first.
+    let place = |n: usize| partner[n].map_or(n, |p| p.min(n));
+    let mut edges = Vec::new();
+    for edge in &graph.edges {
+        let (from, to) = (place(edge.from), place(edge.to));
+        if from != to {
+            edges.push(crate::graph::Edge { from, to, ..*edge });
+        }
+    }
+    let order = crate::graph::sorted(graph.nodes.len(), &edges, |n| n);
+    let kept = order.into_iter().filter(|n| place(*n) == *n);
+    let nodes = kept.map(|n| fused[n].clone().unwrap_or_else(|| graph.nodes[n].clone()));
+    Graph::of(nodes.collect())
+}
+
+fn fuse(bank: &mut Bank, a: &Node, b: &Node) -> Option<Node> {
+    let task = bank.fuse((&a.task, &a.trees), (&b.task, &b.trees))?;
+    let mut all = a.trees.clone();
+    all.extend(b.trees.iter().filter(|t| !a.trees.contains(t)));
+    let trees = task.trees.iter().map(|n| all[*n as usize]).collect();
+    let mut launches = a.launches.clone();
+    launches.extend(&b.launches);
+    let params = [&a.params[..], &b.params[..]].concat();
+    Some(Node::new(task, trees, params, launches))
+}
+
+/// Why two tasks of a graph are not fused, but for the tasks between them.
+pub fn refusal(graph: &Graph, options: &Options, a: usize, b: usize) -> Option<Refusal> {
+    let (first, second) = (&graph.nodes[a], &graph.nodes[b]);
+    for node in [first, second] {
+        if let Some(obstacle) = node.task.summary.obstacle {
+            return Some(Refusal::Obstacle(obstacle.text()));
+        }
+    }
+    if !same_iterations(first, second) {
+        return Some(Refusal::Iterations);
+    }
+    let serial = first.task.summary.space == Space::Serial;
+    if !serial {
+        if let Some(tree) = changes_cells(first, second) {
+            return Some(Refusal::Cells(tree));
+        }
+        if let Some(state) = conflict(first, second, options) {
+            return Some(Refusal::Conflict(state));
+        }
+    }
+    cost(graph, a, b).map(Refusal::Cost)
+}
+
+fn same_iterations(a: &Node, b: &Node) -> bool {
+    let (x, y) = (&a.task.summary, &b.task.summary);
+    if x.hints != y.hints {
+        return false;
+    }
+    match (&x.space, &y.space) {
+        (Space::Serial, Space::Serial) => true,
+        (Space::Box(p), Space::Box(q)) => {
+            let ends = |node: &Node, axis: &(Bound, Bound)| {
+                Some((value(node, axis.0)?, value(node, axis.1)?))
+            };
+            p.len() == q.len()
+                && (p.iter().zip(q)).all(|(p, q)| {
+                    let (p, q) = (ends(a, p), ends(b, q));
+                    p.is_some() && p == q
+                })
+        }
+        (Space::Cells(p), Space::Cells(q)) => {
+            let place = |node: &Node, field: &wuji_ir::entities::Field| {
+                let data = &node.task.module.fields[*field];
+                let tree = node.trees[data.tree.as_u32() as usize];
+                (tree, data.node, data.axes.clone())
+            };
+            place(a, p) == place(b, q)
+        }
+        (Space::Serial | Space::Box(_) | Space::Cells(_) | Space::Unknown, _) => false,
+    }
+}
+
+/// The value of a bound in this launch.
+fn value(node: &Node, bound: Bound) -> Option<i128> {
+    match bound {
+        Bound::Const(c) => Some(c.into()),
+        Bound::Param(n) => {
+            let m = &node.task.module;
+            let Type::Scalar(scalar) = m.params.get(n as usize)?.ty else {
+                return None;
+            };
+            let slot = *m.param_slots().get(n as usize)?;
+            Imm::from_bits(scalar, *node.params.get(slot)?).as_int()
+        }
+    }
+}
+
+/// A tree whose cells one task changes while the other one uses them.
+fn changes_cells(a: &Node, b: &Node) -> Option<u32> {
+    let changes = |node: &Node, tree: u32| {
+        node.writes
+            .binary_search(&State::Mask(tree))
+            .is_ok()
+    };
+    let uses = |node: &Node, tree: u32| node.trees.contains(&tree);
+    let mut trees = a.trees.iter().chain(&b.trees);
+    let changed = trees.find(|tree| {
+        changes(a, **tree) && uses(b, **tree) || changes(b, **tree) && uses(a, **tree)
+    });
+    changed.copied()
+}
+
+/// A state for which the order of iterations of the two tasks matters.
+fn conflict(a: &Node, b: &Node, options: &Options) -> Option<State> {
+    for x in &a.task.summary.fields {
+        let state = a.state_of(x.field);
+        for y in &b.task.summary.fields {
+            if b.state_of(y.field) != state || !x.writes && !y.writes {
+                continue;
+            }
+            let own = matches!(x.reach, Reach::Own(_)) && x.reach == y.reach;
+            if !own && !commute(a, x, y, options) {
+                return Some(state);
+            }
+        }
+    }
+    None
+}
+
+/// Whether the updates of two tasks can be applied in any order.
+fn commute(a: &Node, x: &FieldUse, y: &FieldUse, options: &Options) -> bool {
+    let (Some(op), true) = (x.updates, x.updates == y.updates) else {
+        return false;
+    };
+    if x.reads || y.reads {
+        return false;
+    }
+    let m = &a.task.module;
+    let floats = (m.structs.flatten(m.fields[x.field].elem).iter()).any(|s| s.is_float());
+    let exact = matches!(op, AtomicOp::Min | AtomicOp::Max);
+    let strict = options.deterministic || options.math == Math::Strict;
+    !floats || exact || !strict
+}
+
+/// Why a fused task would not be faster.
+fn cost(graph: &Graph, a: usize, b: usize) -> Option<&'static str> {
+    let (first, second) = (&graph.nodes[a], &graph.nodes[b]);
+    let (x, y) = (&first.task.summary, &second.task.summary);
+    if first.task.parts + second.task.parts > MOST_PARTS {
+        return Some("it has many parts already");
+    }
+    if x.cost + y.cost > MOST_COST {
+        return Some("its iterations are long already");
+    }
+    if x.space == Space::Serial {
+        return None;
+    }
+    let states = |node: &Node| {
+        let mut states = [&node.reads[..], &node.writes[..]].concat();
+        states.retain(|s| matches!(s, State::Value { .. }));
+        states
+    };
+    let (mut all, other) = (states(first), states(second));
+    let shared = other.iter().any(|s| all.contains(s));
+    all.extend(other);
+    all.sort_unstable();
+    all.dedup();
+    if all.len() > MOST_FIELDS {
+        return Some("it has many fields already");
+    }
+    let flows = (graph.edges.iter())
+        .any(|e| e.from == a && e.to == b && e.kind == EdgeKind::ReadAfterWrite);
+    let (p, q) = (is_regular(first), is_regular(second));
+    if p != q && !flows {
+        return Some("only one of them has scattered writes");
+    }
+    if !shared && !(p && q) {
+        return Some("they share no fields");
+    }
+    None
+}
+
+/// Whether iterations only write elements of their own.
+fn is_regular(node: &Node) -> bool {
+    let summary = &node.task.summary;
+    let m = &node.task.module;
+    summary
+        .fields
+        .iter()
+        .all(|u| !u.writes || matches!(u.reach, Reach::Own(_)) && (u.exists || !is_sparse(m, u.field)))
+}

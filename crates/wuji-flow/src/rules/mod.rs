@@ -1,0 +1,4 @@
+//! The rules that change a graph. Each has a switch, and fuel.
+
+pub mod dead_stores;
+pub mod fusion;

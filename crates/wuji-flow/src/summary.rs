@@ -1,0 +1,659 @@
+//! Effect summaries: what a task reads and writes, and where.
+
+use rustc_hash::FxHashSet;
+use smallvec::SmallVec;
+use wuji_compile::analysis::affine::{Affine, AffineAnalysis};
+use wuji_compile::rewrite::Structure;
+use wuji_ir::entities::{Field, Inst, Region, Tree, Value};
+use wuji_ir::module::{Function, Module, Term};
+use wuji_ir::ops::{
+    Access, AccessOp, AtomicOp, CellOp, CheckOp, Domain, Effect, HintOp, LoopHints, Op, OpClass,
+    Place, Step,
+};
+use wuji_ir::types::Scalar;
+
+/// The elements that an iteration accesses: for each axis of the field that the loop's indices determine, the number of the axis,
+/// the number of the loop index, its factor (1 or -1) and an offset. Iterations access different elements.
+pub type OwnElements = SmallVec<[(usize, usize, i64, i64); 3]>;
+
+/// Which elements of a field the iterations of a task access.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// Every iteration accesses elements of its own.
+    Own(OwnElements),
+    Anywhere,
+}
+
+/// How a task uses a field.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FieldUse {
+    pub field: Field,
+    pub reads: bool,
+    pub writes: bool,
+    /// All writes are updates by this operation, whose results nobody uses.
+    pub updates: Option<AtomicOp>,
+    pub reach: Reach,
+    /// Every access is to an element that exists, so no write is dropped or reported.
+    pub exists: bool,
+    /// Every element is stored to, and none is read before.
+    pub covers: bool,
+    /// May activate cells that the loop is not at.
+    pub activates: bool,
+}
+
+impl FieldUse {
+    /// Whether an element is read that the same iteration has not stored to before.
+    pub fn needs_old(&self) -> bool {
+        self.reads && !self.covers
+    }
+}
+
+/// How a task uses the cells of a tree.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct MaskUse {
+    pub tree: Tree,
+    pub reads: bool,
+    pub activates: bool,
+    pub deactivates: bool,
+}
+
+/// The iterations of a task.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Space {
+    Serial,
+    /// A box: bounds are constants or slots of the parameters.
+    Box(Vec<(Bound, Bound)>),
+    /// The active cells of a field below sparse nodes.
+    Cells(Field),
+    /// Several loops, or one whose bounds are computed.
+    Unknown,
+}
+
+/// A bound of a loop.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Bound {
+    Const(i64),
+    /// A parameter by value, by its number.
+    Param(u32),
+}
+
+/// Why a task is never fused.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Obstacle {
+    SeveralLoops,
+    ComputedBounds,
+    Hints,
+    Cooperative,
+    Calls,
+    Checks,
+    Prints,
+    Random,
+    Temps,
+    Arrays,
+}
+
+impl Obstacle {
+    /// In words, for remarks.
+    pub fn text(self) -> &'static str {
+        match self {
+            Obstacle::SeveralLoops => "its loops share values",
+            Obstacle::ComputedBounds => "its bounds are computed",
+            Obstacle::Hints => "it has hints of its own",
+            Obstacle::Cooperative => "its iterations form blocks",
+            Obstacle::Calls => "it calls a recursive function",
+            Obstacle::Checks => "it has assertions",
+            Obstacle::Prints => "it prints",
+            Obstacle::Random => "it draws random numbers",
+            Obstacle::Temps => "it has a result or variables between loops",
+            Obstacle::Arrays => "it accesses an array of the host",
+        }
+    }
+}
+
+/// The effects of a task.
+#[derive(Clone, Debug)]
+pub struct Summary {
+    pub space: Space,
+    pub hints: LoopHints,
+    pub fields: Vec<FieldUse>,
+    pub masks: Vec<MaskUse>,
+    /// The first reason why it cannot be fused.
+    pub obstacle: Option<Obstacle>,
+    /// Prints, checks and random numbers keep their order.
+    pub ordered: bool,
+    /// Estimated instructions of an iteration.
+    pub cost: u64,
+    /// The loop, in a task that has one.
+    pub(crate) foreach: Option<Inst>,
+}
+
+impl Summary {
+    pub fn of(m: &Module) -> Summary {
+        let Some(f) = m.kernel_func() else {
+            return Summary::empty(Space::Unknown);
+        };
+        let structure = Structure::of(f);
+        let loops: Vec<Inst> = entry_loops(f).collect();
+        let (space, hints, foreach) = space_of(m, f, &loops);
+        let mut summary = Summary {
+            hints,
+            foreach,
+            ..Summary::empty(space)
+        };
+        let indices: Vec<Value> = foreach.map_or_else(Vec::new, |inst| {
+            f.regions[f.insts[inst].regions[0]].params.to_vec()
+        });
+        let mut walk = Walk {
+            m,
+            f,
+            affine: AffineAnalysis::new(f, &structure),
+            indices,
+            used: used_values(f),
+            summary: &mut summary,
+        };
+        f.walk(|inst| walk.visit(inst));
+        walk.find_covered();
+        match summary.space {
+            Space::Unknown if loops.len() == 1 => summary.refuse(Obstacle::ComputedBounds),
+            Space::Unknown => summary.refuse(Obstacle::SeveralLoops),
+            Space::Serial | Space::Box(_) | Space::Cells(_) => {}
+        }
+        if hints.cooperative {
+            summary.refuse(Obstacle::Cooperative);
+        }
+        if hints.serial || hints.block_size.is_some() {
+            summary.refuse(Obstacle::Hints);
+        }
+        if !m.arrays.is_empty() {
+            summary.refuse(Obstacle::Arrays);
+        }
+        if !m.temps.is_empty() || !f.results.is_empty() {
+            summary.refuse(Obstacle::Temps);
+        }
+        summary.read_masks(m);
+        summary
+    }
+
+    fn empty(space: Space) -> Summary {
+        Summary {
+            space,
+            hints: LoopHints::default(),
+            fields: Vec::new(),
+            masks: Vec::new(),
+            obstacle: None,
+            ordered: false,
+            cost: 0,
+            foreach: None,
+        }
+    }
+
+    fn refuse(&mut self, obstacle: Obstacle) {
+        self.obstacle.get_or_insert(obstacle);
+    }
+
+    pub fn field(&self, field: Field) -> Option<&FieldUse> {
+        self.fields.iter().find(|u| u.field == field)
+    }
+
+    pub fn mask(&self, tree: Tree) -> Option<&MaskUse> {
+        self.masks.iter().find(|u| u.tree == tree)
+    }
+
+    /// Whether it changes anything.
+    pub fn has_effects(&self) -> bool {
+        self.ordered
+            || self.fields.iter().any(|u| u.writes)
+            || (self.masks.iter()).any(|u| u.activates || u.deactivates)
+            || self.obstacle.is_some()
+    }
+
+    fn mask_mut(&mut self, tree: Tree) -> &mut MaskUse {
+        let at = self.masks.iter().position(|u| u.tree == tree);
+        let at = at.unwrap_or_else(|| {
+            self.masks.push(MaskUse {
+                tree,
+                reads: false,
+                activates: false,
+                deactivates: false,
+            });
+            self.masks.len() - 1
+        });
+        &mut self.masks[at]
+    }
+
+    /// Loops over sparse fields read which cells are active, and so do writes that activate.
+    fn read_masks(&mut self, m: &Module) {
+        let mut loops: Vec<Field> = Vec::new();
+        if let Some(f) = m.kernel_func() {
+            for inst in entry_loops(f) {
+                if let Op::ForEach(_, Domain::Field(field), _) = f.insts[inst].op {
+                    loops.push(field);
+                }
+            }
+        }
+        for field in loops {
+            if is_sparse(m, field) {
+                self.mask_mut(m.fields[field].tree).reads = true;
+            }
+        }
+        for k in 0..self.fields.len() {
+            let used = self.fields[k].clone();
+            if used.activates && is_sparse(m, used.field) {
+                self.mask_mut(m.fields[used.field].tree).activates = true;
+            }
+        }
+    }
+}
+
+/// The values that something uses.
+fn used_values(f: &Function) -> FxHashSet<Value> {
+    let mut used = FxHashSet::default();
+    for region in f.walk_regions() {
+        let region = &f.regions[region];
+        used.extend(region.term.args().iter().copied());
+        used.extend(region.insts.iter().flat_map(|i| &f.insts[*i].args));
+    }
+    used
+}
+
+/// The loops of a kernel.
+pub(crate) fn entry_loops(f: &Function) -> impl Iterator<Item = Inst> {
+    let insts = f.regions[f.entry].insts.iter().copied();
+    insts.filter(|i| matches!(f.insts[*i].op, Op::ForEach(..)))
+}
+
+/// Whether some cell above a field can be inactive.
+pub(crate) fn is_sparse(m: &Module, field: Field) -> bool {
+    let data = &m.fields[field];
+    !m.trees[data.tree].sparse_path(data.node).is_empty()
+}
+
+/// The iterations of a kernel with one loop.
+fn space_of(m: &Module, f: &Function, loops: &[Inst]) -> (Space, LoopHints, Option<Inst>) {
+    let hints = LoopHints::default();
+    let [inst] = *loops else {
+        let space = if loops.is_empty() {
+            Space::Serial
+        } else {
+            Space::Unknown
+        };
+        return (space, hints, None);
+    };
+    let Op::ForEach(_, domain, hints) = &f.insts[inst].op else {
+        return (Space::Unknown, hints, None);
+    };
+    // What is before the loop gives its bounds and values that it uses, and nothing else.
+    let entry = f.regions[f.entry].insts.iter();
+    let quiet = entry
+        .filter(|i| **i != inst)
+        .all(|i| f.insts[*i].op.effect() == Effect::Pure);
+    if !quiet {
+        return (Space::Unknown, *hints, None);
+    }
+    let space = match domain {
+        Domain::Field(field) if is_sparse(m, *field) => Space::Cells(*field),
+        Domain::Field(field) => {
+            let domain = m.fields[*field].domain(&m.trees);
+            let end = |(lo, extent): &(i64, u64)| i64::try_from(*extent).ok()?.checked_add(*lo);
+            let bounds = domain.iter().map(|axis| Some((axis.0, end(axis)?)));
+            match bounds.collect::<Option<Vec<_>>>() {
+                Some(bounds) => Space::Box(
+                    bounds
+                        .into_iter()
+                        .map(|(lo, hi)| (Bound::Const(lo), Bound::Const(hi)))
+                        .collect(),
+                ),
+                None => Space::Unknown,
+            }
+        }
+        Domain::Range { .. } => {
+            let bounds: Option<Vec<Bound>> =
+                f.insts[inst].args.iter().map(|v| bound(f, *v)).collect();
+            match bounds {
+                Some(b) => Space::Box(b.chunks_exact(2).map(|c| (c[0], c[1])).collect()),
+                None => Space::Unknown,
+            }
+        }
+    };
+    (space, *hints, Some(inst))
+}
+
+fn bound(f: &Function, v: Value) -> Option<Bound> {
+    if let Some(c) = f.constant(v).and_then(wuji_ir::types::Imm::as_int) {
+        return i64::try_from(c).ok().map(Bound::Const);
+    }
+    let at = f.params().iter().position(|p| *p == v)?;
+    Some(Bound::Param(at as u32))
+}
+
+struct Walk<'a> {
+    m: &'a Module,
+    f: &'a Function,
+    affine: AffineAnalysis<'a>,
+    /// Of the loop, in a task that has one.
+    indices: Vec<Value>,
+    used: FxHashSet<Value>,
+    summary: &'a mut Summary,
+}
+
+impl Walk<'_> {
+    fn visit(&mut self, inst: Inst) {
+        let data = &self.f.insts[inst];
+        self.summary.cost += data.op.cost().units();
+        match data.op.class() {
+            OpClass::Access(op, access) => self.access(inst, op, access),
+            OpClass::Cell(op, field) => self.cell(op, field),
+            OpClass::Random => {
+                self.summary.ordered = true;
+                self.summary.refuse(Obstacle::Random);
+            }
+            OpClass::Check(CheckOp::Print(_)) => {
+                self.summary.ordered = true;
+                self.summary.refuse(Obstacle::Prints);
+            }
+            OpClass::Check(CheckOp::Assert(_) | CheckOp::Index(_) | CheckOp::Report(_)) => {
+                self.summary.ordered = true;
+                self.summary.refuse(Obstacle::Checks);
+            }
+            OpClass::Call(_) | OpClass::TreeAccess(..) | OpClass::Memory(_) => {
+                self.summary.ordered = true;
+                self.summary.refuse(Obstacle::Calls);
+                self.touch_everything();
+            }
+            OpClass::Thread(_) => self.summary.refuse(Obstacle::Cooperative),
+            OpClass::Hint(HintOp::Cache(_)) => self.summary.refuse(Obstacle::Hints),
+            OpClass::Hint(HintOp::AssumeRange(..))
+            | OpClass::Constant(_)
+            | OpClass::Elementwise(_)
+            | OpClass::Component(_)
+            | OpClass::Reduce(_)
+            | OpClass::Algebra(_)
+            | OpClass::Query(_)
+            | OpClass::Control(_) => {}
+        }
+    }
+
+    /// A callee may access anything.
+    fn touch_everything(&mut self) {
+        for field in self.m.fields.keys() {
+            let used = self.entry(field);
+            used.reads = true;
+            used.writes = true;
+            used.updates = None;
+            used.reach = Reach::Anywhere;
+            used.exists = false;
+            used.activates = true;
+        }
+        for tree in self.m.trees.keys() {
+            let mask = self.summary.mask_mut(tree);
+            (mask.reads, mask.activates, mask.deactivates) = (true, true, true);
+        }
+    }
+
+    fn cell(&mut self, op: CellOp, field: Field) {
+        let tree = self.m.fields[field].tree;
+        let mask = self.summary.mask_mut(tree);
+        match op {
+            CellOp::IsActive | CellOp::Length => mask.reads = true,
+            CellOp::Activate | CellOp::Append => (mask.reads, mask.activates) = (true, true),
+            CellOp::Deactivate => (mask.reads, mask.deactivates) = (true, true),
+        }
+        self.summary.refuse(Obstacle::Hints);
+    }
+
+    fn entry(&mut self, field: Field) -> &mut FieldUse {
+        let fields = &mut self.summary.fields;
+        let at = fields.iter().position(|u| u.field == field);
+        let at = at.unwrap_or_else(|| {
+            fields.push(FieldUse {
+                field,
+                reads: false,
+                writes: false,
+                updates: None,
+                reach: Reach::Own(OwnElements::new()),
+                exists: true,
+                covers: false,
+                activates: false,
+            });
+            fields.len() - 1
+        });
+        &mut fields[at]
+    }
+
+    fn access(&mut self, inst: Inst, op: AccessOp, access: &Access) {
+        let Place::Field(field) = access.place else {
+            return;
+        };
+        let data = &self.f.insts[inst];
+        let rank = self.m.fields[field].rank();
+        let own = self.own_elements(&data.args[..rank]);
+        let exists = rank == 0 && !is_sparse(self.m, field)
+            || own.as_ref().is_some_and(|own| self.exists(field, own));
+        let unused = data.results.iter().all(|r| !self.used.contains(r));
+        // Cells of dense nodes are always active.
+        let here = !is_sparse(self.m, field) || self.is_own_cell(field, own.as_ref());
+        let first = self.summary.field(field).is_none();
+        let used = self.entry(field);
+        match own {
+            Some(own) if first => used.reach = Reach::Own(own),
+            Some(own) if used.reach == Reach::Own(own.clone()) => {}
+            _ => used.reach = Reach::Anywhere,
+        }
+        used.exists &= exists;
+        let writes_before = used.writes;
+        match op {
+            AccessOp::Load => used.reads = true,
+            AccessOp::Store => {
+                used.updates = None;
+                used.writes = true;
+            }
+            AccessOp::Atomic(atomic) if unused => {
+                let same = !writes_before || used.updates == Some(atomic);
+                used.updates = same.then_some(atomic);
+                used.writes = true;
+            }
+            AccessOp::Atomic(_) | AccessOp::CompareExchange => {
+                used.updates = None;
+                (used.reads, used.writes) = (true, true);
+            }
+        }
+        let activates = wuji_ir::ops::Activation::IfAbsent == access.activation;
+        used.activates |= op != AccessOp::Load && activates && !here;
+        // A write that activates nothing depends on what is active.
+        if op != AccessOp::Load && !activates && !here && is_sparse(self.m, field) {
+            self.summary.mask_mut(self.m.fields[field].tree).reads = true;
+        }
+    }
+
+    /// The elements at these indices, if different iterations have different ones.
+    fn own_elements(&mut self, at: &[Value]) -> Option<OwnElements> {
+        let mut own = OwnElements::new();
+        let mut seen: SmallVec<[bool; 3]> = SmallVec::from_elem(false, self.indices.len());
+        for (axis, v) in at.iter().enumerate() {
+            let expr = self.affine.expr(*v);
+            let (lo, hi) = self.affine.range_of(&expr);
+            let bits = self.f.ty(*v).as_scalar().map_or(0, Scalar::bits);
+            let has_index = self.indices.iter().any(|i| expr.coefficient(*i) != 0);
+            if !has_index {
+                continue;
+            }
+            let (number, factor, offset) = single(&expr, &self.indices)?;
+            let wraps = hi.saturating_sub(lo) >= 1i128 << bits;
+            if wraps || seen[number] {
+                return None;
+            }
+            seen[number] = true;
+            own.push((axis, number, factor, offset));
+        }
+        seen.iter().all(|s| *s).then_some(own)
+    }
+
+    /// Whether all elements that iterations have of their own exist.
+    fn exists(&self, field: Field, own: &OwnElements) -> bool {
+        let data = &self.m.fields[field];
+        if is_sparse(self.m, field) {
+            return self.is_own_cell(field, Some(own));
+        }
+        let Space::Box(bounds) = &self.summary.space else {
+            return false;
+        };
+        let domain = data.domain(&self.m.trees);
+        own.len() == data.rank()
+            && own.iter().all(|(axis, number, factor, offset)| {
+                let (Bound::Const(lo), Bound::Const(hi)) = bounds[*number] else {
+                    return false;
+                };
+                let at = |c: i64| i128::from(*factor) * i128::from(c) + i128::from(*offset);
+                let (first, extent) = domain[*axis];
+                let inside = |c: i128| {
+                    let first = i128::from(first);
+                    c >= first && c < first + i128::from(extent)
+                };
+                hi <= lo || inside(at(lo)) && inside(at(hi.saturating_sub(1)))
+            })
+    }
+
+    /// Whether an access is to the cell that the loop is at.
+    fn is_own_cell(&self, field: Field, own: Option<&OwnElements>) -> bool {
+        let Space::Cells(looped) = self.summary.space else {
+            return false;
+        };
+        let (a, b) = (&self.m.fields[looped], &self.m.fields[field]);
+        let same = a.tree == b.tree && a.node == b.node && a.axes == b.axes;
+        let plain = own.is_some_and(|own| {
+            let axes = own.iter().enumerate();
+            own.len() == a.rank()
+                && axes
+                    .into_iter()
+                    .all(|(k, (axis, number, factor, offset))| {
+                        (*axis, *number, *factor, *offset) == (k, k, 1, 0)
+                    })
+        });
+        same && plain
+    }
+
+    /// Finds the fields that are stored to everywhere before they are read.
+    fn find_covered(&mut self) {
+        let region = match (&self.summary.space, self.summary.foreach) {
+            (Space::Serial, _) => self.f.entry,
+            (Space::Box(_), Some(inst)) => self.f.insts[inst].regions[0],
+            (Space::Cells(_) | Space::Unknown | Space::Box(_), _) => return,
+        };
+        if leaves_early(self.f, region, self.summary.foreach) {
+            return;
+        }
+        for k in 0..self.summary.fields.len() {
+            let used = self.summary.fields[k].clone();
+            let whole = self.covers_domain(&used);
+            self.summary.fields[k].covers = whole && self.is_stored_first(region, used.field);
+        }
+    }
+
+    /// Whether the own elements of all iterations are all elements of a field.
+    fn covers_domain(&self, used: &FieldUse) -> bool {
+        if !used.exists || is_sparse(self.m, used.field) {
+            return false;
+        }
+        let data = &self.m.fields[used.field];
+        let Reach::Own(own) = &used.reach else {
+            return false;
+        };
+        match &self.summary.space {
+            Space::Serial => data.rank() == 0,
+            Space::Box(bounds) => {
+                let domain = data.domain(&self.m.trees);
+                own.len() == data.rank()
+                    && bounds.len() == data.rank()
+                    && own.iter().all(|(axis, number, _, _)| {
+                        let (Bound::Const(lo), Bound::Const(hi)) = bounds[*number] else {
+                            return false;
+                        };
+                        i128::from(hi) - i128::from(lo) == i128::from(domain[*axis].1)
+                    })
+            }
+            Space::Cells(_) | Space::Unknown => false,
+        }
+    }
+
+    /// Whether an iteration always stores to all of its element before it reads any of it.
+    fn is_stored_first(&self, region: Region, field: Field) -> bool {
+        let f = self.f;
+        let elem = self.m.fields[field].elem;
+        let arity = self.m.structs.arity(elem);
+        let mut stored: Vec<u32> = Vec::new();
+        for inst in &f.regions[region].insts {
+            let data = &f.insts[*inst];
+            if let Op::Store(access) = &data.op
+                && access.place == Place::Field(field)
+            {
+                match access.path[..] {
+                    [] => return true,
+                    [Step::Const(k)] => {
+                        if !stored.contains(&k) {
+                            stored.push(k);
+                        }
+                        if stored.len() as u32 == arity {
+                            return true;
+                        }
+                    }
+                    _ => {}
+                }
+                continue;
+            }
+            if mentions(f, *inst, field) {
+                return false;
+            }
+        }
+        false
+    }
+}
+
+/// The only index in an expression, with its factor and the offset.
+fn single(expr: &Affine, indices: &[Value]) -> Option<(usize, i64, i64)> {
+    let [(v, factor)] = expr.terms[..] else {
+        return None;
+    };
+    let number = indices.iter().position(|i| *i == v)?;
+    (factor.abs() == 1).then_some((number, factor, expr.constant))
+}
+
+/// Whether an instruction, or one in its regions, accesses a field.
+fn mentions(f: &Function, inst: Inst, field: Field) -> bool {
+    let data = &f.insts[inst];
+    let access = data.op.access().map(|a| a.place) == Some(Place::Field(field));
+    let region = |r: &Region| f.regions[*r].insts.iter().any(|i| mentions(f, *i, field));
+    access || matches!(data.op, Op::Call(_)) || data.regions.iter().any(region)
+}
+
+/// Whether an iteration can end before the end of its region.
+pub(crate) fn leaves_early(f: &Function, region: Region, foreach: Option<Inst>) -> bool {
+    let label = foreach.and_then(|inst| f.insts[inst].op.label());
+    let mut regions: Vec<Region> = Vec::new();
+    for inst in &f.regions[region].insts {
+        nested(f, *inst, &mut regions);
+    }
+    regions.iter().any(|r| match &f.regions[*r].term {
+        Term::Continue(l, _) => Some(*l) == label,
+        Term::Return(_) => true,
+        Term::Yield(_) | Term::Break(..) | Term::Unreachable => false,
+    }) || regions.iter().any(|r| {
+        // An assertion ends its iteration.
+        (f.regions[*r].insts.iter()).any(|i| matches!(f.insts[*i].op, Op::Assert(_)))
+    }) || (f.regions[region].insts.iter()).any(|i| matches!(f.insts[*i].op, Op::Assert(_)))
+}
+
+pub(crate) fn nested(f: &Function, inst: Inst, out: &mut Vec<Region>) {
+    for r in &f.insts[inst].regions {
+        out.push(*r);
+        for i in &f.regions[*r].insts {
+            nested(f, *i, out);
+        }
+    }
+}
+
+/// The number of a field in its tree.
+pub(crate) fn number_in_tree(m: &Module, field: Field) -> u32 {
+    let tree = m.fields[field].tree;
+    let before = m.fields.iter().take_while(|(f, _)| *f != field);
+    before.filter(|(_, data)| data.tree == tree).count() as u32
+}

@@ -1,0 +1,31 @@
+//! Tasks: kernels with one parallel loop or a stretch of serial code.
+
+use crate::summary::Summary;
+use std::sync::Arc;
+use wuji_ir::module::Module;
+
+/// The number of a task in its bank.
+#[derive(Copy, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct TaskId(pub u32);
+
+/// A kernel that rules treat as a unit. It is a module before offloading, without unused trees.
+#[derive(Debug)]
+pub struct Task {
+    pub id: TaskId,
+    pub module: Arc<Module>,
+    pub summary: Summary,
+    /// For each tree of the module, which tree of the kernel, or of the tasks, it was made from.
+    pub trees: Vec<u32>,
+    /// How many kernels are in it.
+    pub parts: usize,
+    /// Depth of the tree of fusions that made it.
+    pub depth: usize,
+    /// A kernel that could not be split into tasks.
+    pub whole: bool,
+}
+
+impl Task {
+    pub fn name(&self) -> &str {
+        &self.module.name
+    }
+}

@@ -1,0 +1,168 @@
+//! Windows: launches that have not run yet, and the plan that is made of them.
+
+use crate::bank::Bank;
+use crate::graph::{Graph, Node};
+use crate::rules::dead_stores::eliminate_dead_stores;
+use crate::rules::fusion::fuse_tasks;
+use crate::task::Task;
+use std::sync::Arc;
+
+/// A launch, with what the graph has to know of it.
+#[derive(Clone, Debug)]
+pub struct Launch {
+    /// The tasks of its kernel, from the bank.
+    pub tasks: Arc<[Arc<Task>]>,
+    /// The number of each tree of the kernel in the window.
+    pub trees: Vec<u32>,
+    /// The parameters by value, one slot for each scalar.
+    pub params: Vec<u64>,
+}
+
+/// Which rules are applied.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Switches {
+    pub fusion: bool,
+    pub dead_stores: bool,
+    /// The number of rewrites, to find a wrong one by bisection.
+    pub fuel: Option<u64>,
+}
+
+impl Default for Switches {
+    fn default() -> Switches {
+        Switches {
+            fusion: true,
+            dead_stores: true,
+            fuel: None,
+        }
+    }
+}
+
+impl Switches {
+    /// The names of the rules, for [`Switches::without`].
+    pub const NAMES: [&'static str; 2] = ["task_fusion", "dead_store_elimination"];
+
+    /// All rules but those in a list.
+    pub fn without(names: &[String]) -> Switches {
+        let on = |name: &str| !names.iter().any(|n| n == name);
+        Switches {
+            fusion: on(Switches::NAMES[0]),
+            dead_stores: on(Switches::NAMES[1]),
+            fuel: None,
+        }
+    }
+}
+
+/// How many rewrites may still be made.
+#[derive(Debug)]
+pub struct Fuel(Option<u64>);
+
+impl Fuel {
+    pub fn new(fuel: Option<u64>) -> Fuel {
+        Fuel(fuel)
+    }
+
+    /// Takes one; `false` if there is none.
+    pub fn take(&mut self) -> bool {
+        match &mut self.0 {
+            None => true,
+            Some(0) => false,
+            Some(left) => {
+                *left -= 1;
+                true
+            }
+        }
+    }
+}
+
+/// One thing to run.
+#[derive(Clone, Debug)]
+pub enum Run {
+    /// A launch as it is, by its number in the window.
+    Launch(usize),
+    Task(Node),
+}
+
+/// What to run instead of the launches of a window, in order.
+#[derive(Clone, Debug, Default)]
+pub struct Plan {
+    pub runs: Vec<Run>,
+}
+
+/// Launches in order.
+#[derive(Clone, Debug, Default)]
+pub struct Window {
+    pub launches: Vec<Launch>,
+}
+
+impl Window {
+    /// The graph of the tasks as they were launched.
+    pub fn graph(&self) -> Graph {
+        let mut nodes = Vec::new();
+        for (k, launch) in self.launches.iter().enumerate() {
+            for task in launch.tasks.iter() {
+                let trees = (task.trees.iter())
+                    .map(|t| launch.trees[*t as usize])
+                    .collect();
+                nodes.push(Node::new(
+                    task.clone(),
+                    trees,
+                    launch.params.clone(),
+                    vec![k],
+                ));
+            }
+        }
+        Graph::of(nodes)
+    }
+
+    /// The graph after all rules.
+    pub fn optimized(&self, bank: &mut Bank, switches: &Switches) -> Graph {
+        let mut fuel = Fuel::new(switches.fuel);
+        let mut graph = self.graph();
+        if switches.dead_stores {
+            graph = eliminate_dead_stores(graph, bank, &mut fuel);
+        }
+        if switches.fusion {
+            graph = fuse_tasks(graph, bank, &mut fuel);
+        }
+        // Fused tasks cover more than their parts do: what one part stores, the other one need not read.
+        if switches.dead_stores && switches.fusion {
+            graph = eliminate_dead_stores(graph, bank, &mut fuel);
+        }
+        graph
+    }
+
+    /// What to run.
+    pub fn plan(&self, bank: &mut Bank, switches: &Switches) -> Plan {
+        self.plan_of(&self.optimized(bank, switches))
+    }
+
+    /// What runs the tasks of a graph. A launch whose tasks are as they were runs as it is.
+    pub fn plan_of(&self, graph: &Graph) -> Plan {
+        let mut runs = Vec::new();
+        let mut at = 0;
+        while at < graph.nodes.len() {
+            let node = &graph.nodes[at];
+            if let Some(count) = self.whole_launch(&graph.nodes[at..]) {
+                runs.push(Run::Launch(node.launches[0]));
+                at += count;
+            } else {
+                runs.push(Run::Task(node.clone()));
+                at += 1;
+            }
+        }
+        Plan { runs }
+    }
+
+    /// How many nodes at the front are all tasks of one launch, unchanged and in order.
+    fn whole_launch(&self, nodes: &[Node]) -> Option<usize> {
+        let first = nodes.first()?;
+        let [launch] = first.launches[..] else {
+            return None;
+        };
+        let tasks = &self.launches[launch].tasks;
+        let same = nodes.len() >= tasks.len()
+            && (nodes.iter().zip(tasks.iter()))
+                .all(|(node, task)| node.launches == [launch] && Arc::ptr_eq(&node.task, task));
+        same.then_some(tasks.len())
+    }
+}

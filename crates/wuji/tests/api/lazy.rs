@@ -1,0 +1,329 @@
+//! Lazy worlds: the same results as eager ones, with fewer tasks.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use wuji::prelude::*;
+
+#[kernel]
+fn add(x: &Field<f32, 1>, amount: f32) {
+    for [i] in x {
+        x[[i]] += amount;
+    }
+}
+
+#[kernel]
+fn copy_plus(from: &Field<f32, 1>, to: &Field<f32, 1>, amount: f32) {
+    for [i] in from {
+        to[[i]] = from[[i]] + amount;
+    }
+}
+
+#[kernel]
+fn shift(from: &Field<f32, 1>, to: &Field<f32, 1>) {
+    for [i] in to {
+        to[[i]] = from[[i + 1]] + from[[i - 1]];
+    }
+}
+
+#[kernel]
+fn set(x: &Field<f32, 1>, value: f32) {
+    for [i] in x {
+        x[[i]] = value;
+    }
+}
+
+#[kernel]
+fn total(x: &Field<f32, 1>, sum: &Field<f32, 0>) {
+    sum[[]] = 0.0;
+    for [i] in x {
+        sum[[]] += x[[i]];
+    }
+}
+
+#[kernel]
+fn even_only(x: &Field<f32, 1>, amount: f32) {
+    for [i] in x {
+        if i % 2 == 1 {
+            continue;
+        }
+        x[[i]] += amount;
+    }
+}
+
+#[kernel]
+fn first(x: &Field<f32, 1>, count: i32, value: f32) {
+    for i in 0..count {
+        x[[i]] += value;
+    }
+}
+
+#[kernel]
+fn far_write(x: &Field<f32, 1>) {
+    for [i] in x {
+        x[[i + 1]] = 1.0;
+    }
+}
+
+#[kernel]
+fn noise(x: &Field<f32, 1>) {
+    for [i] in x {
+        x[[i]] = random::<f32>();
+    }
+}
+
+fn lazy() -> World {
+    World::builder().lazy(true).threads(2).build().unwrap()
+}
+
+fn tasks(world: &World) -> u64 {
+    world.lazy_statistics().tasks
+}
+
+#[test]
+fn loops_over_the_same_elements_become_one() {
+    let world = lazy();
+    let x = world.field::<f32, 1>("x", 1000).unwrap();
+    let y = world.field::<f32, 1>("y", 1000).unwrap();
+    let z = world.field::<f32, 1>("z", 1000).unwrap();
+    for k in 0..10 {
+        add(&x, k as f32).unwrap();
+    }
+    copy_plus(&x, &y, 1.0).unwrap();
+    copy_plus(&y, &z, 4.0).unwrap();
+    assert_eq!(tasks(&world), 0);
+    assert_eq!(z.get(7).unwrap(), 50.0);
+    assert_eq!(x.get(999).unwrap(), 45.0);
+    assert_eq!(y.get(0).unwrap(), 46.0);
+    assert_eq!(tasks(&world), 1);
+}
+
+#[test]
+fn neighbours_are_not_fused_with_what_writes_them() {
+    let world = lazy();
+    let x = world.field::<f32, 1>("x", 1000).unwrap();
+    let y = world.field::<f32, 1>("y", 1000).unwrap();
+    set(&x, 1.0).unwrap();
+    shift(&x, &y).unwrap();
+    add(&x, 1.0).unwrap();
+    assert_eq!(y.get(5).unwrap(), 2.0);
+    assert_eq!(y.get(0).unwrap(), 1.0);
+    assert_eq!(x.get(5).unwrap(), 2.0);
+    assert_eq!(tasks(&world), 3);
+}
+
+#[test]
+fn what_is_overwritten_is_not_computed() {
+    let world = lazy();
+    let x = world.field::<f32, 1>("x", 1000).unwrap();
+    let sum = world.field::<f32, 0>("sum", [0_usize; 0]).unwrap();
+    set(&x, 1.0).unwrap();
+    for _ in 0..5 {
+        total(&x, &sum).unwrap();
+    }
+    assert_eq!(sum.get([0_i32; 0]).unwrap(), 1000.0);
+    // The last `sum = 0`, and one loop that sets `x` and adds it up.
+    assert_eq!(tasks(&world), 2);
+    assert_eq!(world.lazy_statistics().launched_tasks, 11);
+}
+
+#[test]
+fn an_iteration_that_ends_early_goes_on_with_the_next_body() {
+    let world = lazy();
+    let x = world.field::<f32, 1>("x", 100).unwrap();
+    even_only(&x, 1.0).unwrap();
+    add(&x, 10.0).unwrap();
+    even_only(&x, 2.0).unwrap();
+    assert_eq!(x.get(4).unwrap(), 13.0);
+    assert_eq!(x.get(5).unwrap(), 10.0);
+    assert_eq!(tasks(&world), 1);
+}
+
+#[test]
+fn loops_with_different_bounds_are_not_fused() {
+    let world = lazy();
+    let x = world.field::<f32, 1>("x", 100).unwrap();
+    for count in [40, 50] {
+        first(&x, 40, 1.0).unwrap();
+        first(&x, count, 2.0).unwrap();
+        add(&x, 0.0).unwrap();
+        world.flush().unwrap();
+    }
+    assert_eq!(x.get(39).unwrap(), 6.0);
+    assert_eq!(x.get(45).unwrap(), 2.0);
+    assert_eq!(tasks(&world), 2 + 3);
+}
+
+#[test]
+fn a_window_that_repeats_is_planned_once() {
+    let world = lazy();
+    let x = world.field::<f32, 1>("x", 100).unwrap();
+    let y = world.field::<f32, 1>("y", 100).unwrap();
+    for _ in 0..100 {
+        copy_plus(&x, &y, 1.0).unwrap();
+        copy_plus(&y, &x, 1.0).unwrap();
+        world.flush().unwrap();
+    }
+    let statistics = world.lazy_statistics();
+    assert_eq!((statistics.windows, statistics.known_windows), (100, 99));
+    assert_eq!(x.get(3).unwrap(), 200.0);
+}
+
+#[test]
+fn a_full_window_runs_and_the_next_one_begins_like_it() {
+    let world = World::builder().lazy(true).window(20).build().unwrap();
+    let x = world.field::<f32, 1>("x", 100).unwrap();
+    let y = world.field::<f32, 1>("y", 100).unwrap();
+    for _ in 0..50 {
+        copy_plus(&x, &y, 1.0).unwrap();
+        shift(&y, &x).unwrap();
+        add(&x, 1.0).unwrap();
+    }
+    world.flush().unwrap();
+    let statistics = world.lazy_statistics();
+    assert!(statistics.windows >= 7, "{statistics:?}");
+    assert!(statistics.known_windows + 3 >= statistics.windows, "{statistics:?}");
+}
+
+#[test]
+fn errors_come_with_their_own_line() {
+    let world = lazy();
+    let x = world.field::<f32, 1>("x", 100).unwrap();
+    let y = world.field::<f32, 1>("y", 100).unwrap();
+    far_write(&x).unwrap();
+    add(&y, 1.0).unwrap();
+    let error = world.synchronize().unwrap_err();
+    assert_eq!(error.code, "W0401");
+    let at = error.at.clone().unwrap();
+    assert!(at.file.ends_with("lazy.rs"), "{error}");
+    assert_eq!(y.get(3).unwrap(), 1.0);
+    assert_eq!(x.get(3).unwrap(), 1.0);
+}
+
+#[test]
+fn random_numbers_are_those_of_an_eager_world() {
+    let run = |lazy: bool| {
+        let world = World::builder().lazy(lazy).build().unwrap();
+        let x = world.field::<f32, 1>("x", 100).unwrap();
+        for _ in 0..3 {
+            add(&x, 1.0).unwrap();
+        }
+        noise(&x).unwrap();
+        add(&x, 1.0).unwrap();
+        noise(&x).unwrap();
+        x.to_vec().unwrap()
+    };
+    assert_eq!(run(true), run(false));
+}
+
+#[test]
+fn launches_from_several_threads_are_all_there() {
+    let world = lazy();
+    let x = world.field::<i32, 1>("x", 100).unwrap();
+    let reads = Arc::new(AtomicUsize::new(0));
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for k in 0..200 {
+                    count(&x).unwrap();
+                    if k % 50 == 0 {
+                        x.get(0).unwrap();
+                        reads.fetch_add(1, Ordering::Relaxed);
+                    }
+                }
+            });
+        }
+    });
+    assert_eq!(reads.load(Ordering::Relaxed), 16);
+    assert_eq!(x.to_vec().unwrap(), vec![800; 100]);
+}
+
+#[kernel]
+fn count(x: &Field<i32, 1>) {
+    for [i] in x {
+        x[[i]] += 1;
+    }
+}
+
+#[test]
+fn sparse_loops_are_fused_when_no_cell_changes() {
+    let world = lazy();
+    let x = world
+        .layout(|root| root.pointer(I, 16).dense(I, 16).place::<f32, 1>("x"))
+        .unwrap();
+    x.set(3, 1.0).unwrap();
+    x.set(100, 1.0).unwrap();
+    add(&x, 1.0).unwrap();
+    add(&x, 2.0).unwrap();
+    assert_eq!(x.get(3).unwrap(), 4.0);
+    assert_eq!(x.get(4).unwrap(), 3.0);
+    assert_eq!(x.get(50).unwrap(), 0.0);
+    assert_eq!(tasks(&world), 1);
+    spread(&x).unwrap();
+    add(&x, 1.0).unwrap();
+    assert_eq!(x.get(20).unwrap(), 2.0);
+    assert_eq!(tasks(&world), 3);
+}
+
+#[kernel]
+fn spread(x: &Field<f32, 1>) {
+    for [i] in x {
+        x[[(i + 16) % 256]] = 1.0;
+    }
+}
+
+#[test]
+fn a_world_that_is_dropped_takes_its_window_with_it() {
+    let world = lazy();
+    let x = world.field::<f32, 1>("x", 100).unwrap();
+    add(&x, 1.0).unwrap();
+    let y = world.field::<f32, 1>("y", 100).unwrap();
+    add(&y, 1.0).unwrap();
+    drop(x);
+    assert_eq!(y.get(0).unwrap(), 1.0);
+    add(&y, 1.0).unwrap();
+    drop((y, world));
+}
+
+#[test]
+fn errors_of_launches_that_had_to_run_are_kept() {
+    let world = lazy();
+    let x = world.field::<f32, 1>("x", 100).unwrap();
+    far_write(&x).unwrap();
+    // These cannot return an error.
+    assert!(world.memory_used() > 0);
+    assert_eq!(tasks(&world), 1);
+    let error = x.get(0).unwrap_err();
+    assert_eq!(error.code, "W0401");
+    assert_eq!(x.get(1).unwrap(), 1.0);
+}
+
+#[test]
+fn graphs_print_their_tasks_and_states() {
+    let world = lazy();
+    let x = world.field::<f32, 1>("x", 100).unwrap();
+    let y = world.field::<f32, 1>("y", 100).unwrap();
+    copy_plus(&x, &y, 1.0).unwrap();
+    shift(&y, &x).unwrap();
+    let (before, after) = world.flow_graph();
+    assert_eq!((before.tasks(), after.tasks()), (2, 2));
+    let text = before.to_string();
+    assert!(text.contains("writes y") && text.contains("<- 0 (value: y)"), "{text}");
+    assert!(before.dot().contains("n0 -> n1"));
+    assert!(before.svg().starts_with("<svg"));
+}
+
+#[test]
+fn rules_can_be_switched_off() {
+    let run = |without: &[&str]| {
+        let world = World::builder().lazy(true).without(without).build().unwrap();
+        let x = world.field::<f32, 1>("x", 100).unwrap();
+        set(&x, 1.0).unwrap();
+        set(&x, 2.0).unwrap();
+        add(&x, 1.0).unwrap();
+        assert_eq!(x.get(3).unwrap(), 3.0);
+        tasks(&world)
+    };
+    assert_eq!(run(&[]), 1);
+    assert_eq!(run(&["task_fusion"]), 2);
+    assert_eq!(run(&["task_fusion", "dead_store_elimination"]), 3);
+}

@@ -1,0 +1,171 @@
+"""Worlds with `async_mode=True`: the same results, with fewer tasks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import wuji as ti
+from wuji.lang.runtime import current
+
+
+def statistics() -> tuple[int, ...]:
+    return current().native.lazy_statistics()
+
+
+def tasks() -> int:
+    return statistics()[2]
+
+
+@pytest.fixture
+def lazy() -> None:
+    ti.init(arch=ti.cpu, async_mode=True, offline_cache=False)
+
+
+def test_loops_over_the_same_elements_become_one(lazy: None) -> None:
+    x, y, z = (ti.field(ti.f32, 1000) for _ in range(3))
+
+    @ti.kernel
+    def copy(a: ti.template(), b: ti.template(), amount: ti.f32):  # type: ignore[valid-type]
+        for i in a:
+            b[i] = a[i] + amount
+
+    @ti.kernel
+    def inc(a: ti.template()):  # type: ignore[valid-type]
+        for i in range(1000):
+            a[i] += 1
+
+    for _ in range(10):
+        inc(x)
+    copy(x, y, 1)
+    copy(y, z, 4)
+    assert tasks() == 0
+    np.testing.assert_array_equal(z.to_numpy(), np.full(1000, 15, np.float32))
+    assert tasks() == 1
+    assert x[5] == 10 and y[5] == 11
+
+
+def test_stencils_are_not_fused_with_what_they_read(lazy: None) -> None:
+    x, y = ti.field(ti.f32, (64, 64)), ti.field(ti.f32, (64, 64))
+
+    @ti.kernel
+    def init():
+        for i, j in x:
+            x[i, j] = i * 64 + j
+
+    @ti.kernel
+    def blur(a: ti.template(), b: ti.template()):  # type: ignore[valid-type]
+        for i, j in ti.ndrange((1, 63), (1, 63)):
+            b[i, j] = (a[i - 1, j] + a[i + 1, j] + a[i, j - 1] + a[i, j + 1]) / 4
+
+    init()
+    for _ in range(3):
+        blur(x, y)
+        blur(y, x)
+    got = x.to_numpy()
+    want = np.arange(64 * 64, dtype=np.float32).reshape(64, 64)
+    other = np.zeros_like(want)
+    for _ in range(3):
+        for a, b in ((want, other), (other, want)):
+            b[1:-1, 1:-1] = (a[:-2, 1:-1] + a[2:, 1:-1] + a[1:-1, :-2] + a[1:-1, 2:]) / 4
+    np.testing.assert_allclose(got, want, rtol=1e-6)
+
+
+def test_what_is_overwritten_is_not_computed(lazy: None) -> None:
+    x, loss = ti.field(ti.f32, 100, needs_grad=True), ti.field(ti.f32, (), needs_grad=True)
+
+    @ti.kernel
+    def compute():
+        for i in x:
+            loss[None] += x[i] * x[i]
+
+    x.fill(1)
+    ti.sync()
+    before = tasks()
+    for _ in range(3):
+        with ti.ad.Tape(loss):
+            compute()
+    assert loss[None] == 100
+    np.testing.assert_array_equal(x.grad.to_numpy(), np.full(100, 2, np.float32))
+    assert tasks() > before
+
+
+def test_errors_come_with_the_line_of_their_kernel(lazy: None) -> None:
+    x = ti.field(ti.i32, 8)
+
+    @ti.kernel
+    def check(n: ti.i32):
+        for i in x:
+            x[i] = n
+
+    check(3)
+    assert "check" in ti.flow_graph()
+    ti.async_flush()
+    assert ti.flow_graph() == ""
+    assert x[0] == 3
+
+
+def test_graphs_can_be_drawn(lazy: None) -> None:
+    x, y = ti.field(ti.f32, 8), ti.field(ti.f32, 8)
+
+    @ti.kernel
+    def f(a: ti.template(), b: ti.template()):  # type: ignore[valid-type]
+        for i in a:
+            b[i] = a[i] + 1
+
+    f(x, y)
+    f(y, x)
+    assert ti.flow_graph("dot").count("->") == 2
+    assert ti.flow_graph("dot", optimized=True).count("label") == 1
+    assert ti.flow_graph("svg").startswith("<svg")
+    with pytest.raises(ValueError, match="there is no format `png`"):
+        ti.flow_graph("png")
+
+
+@pytest.mark.parametrize("options", [{}, {"async_opt_fusion": False}, {"async_opt_dse": False}, {"async_flush_every": 3}, {"without": "task_dataflow"}])
+def test_the_options_do_not_change_results(options: dict[str, Any]) -> None:
+    def run(**options: Any) -> np.ndarray[Any, Any]:
+        ti.init(arch=ti.cpu, offline_cache=False, fast_math=False, **options)
+        n = 256
+        x, v, f = (ti.Vector.field(2, ti.f32, n) for _ in range(3))
+
+        @ti.kernel
+        def init():
+            for i in x:
+                x[i] = [ti.sin(i * 0.1), ti.cos(i * 0.3)]
+                v[i] = [0, 0]
+
+        @ti.kernel
+        def clear():
+            for i in f:
+                f[i] = [0, 0]
+
+        @ti.kernel
+        def springs():
+            for i in range(n - 1):
+                d = x[i + 1] - x[i]
+                f[i] += d
+                f[i + 1] -= d
+
+        @ti.kernel
+        def step(dt: ti.f32):
+            for i in v:
+                v[i] += dt * f[i]
+
+        @ti.kernel
+        def move(dt: ti.f32):
+            for i in x:
+                x[i] += dt * v[i]
+
+        init()
+        for _ in range(10):
+            clear()
+            springs()
+            step(0.01)
+            move(0.01)
+        return x.to_numpy()
+
+    # The order of the two updates of a force is not defined.
+    np.testing.assert_allclose(run(async_mode=True, **options), run(), atol=1e-6)
