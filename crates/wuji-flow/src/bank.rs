@@ -94,19 +94,18 @@ impl Bank {
     pub fn fuse(&mut self, a: (&Arc<Task>, &[u32]), b: (&Arc<Task>, &[u32])) -> Option<Arc<Task>> {
         let number = |tree: &u32| a.1.iter().position(|t| t == tree);
         let mut fresh = a.1.len() as u32;
-        let pattern: Vec<u32> = b
-            .1
-            .iter()
-            .map(|tree| {
-                number(tree).map_or_else(
-                    || {
-                        fresh += 1;
-                        fresh - 1
-                    },
-                    |n| n as u32,
-                )
-            })
-            .collect();
+        let pattern: Vec<u32> =
+            b.1.iter()
+                .map(|tree| {
+                    number(tree).map_or_else(
+                        || {
+                            fresh += 1;
+                            fresh - 1
+                        },
+                        |n| n as u32,
+                    )
+                })
+                .collect();
         let key = (a.0.id, b.0.id, pattern.clone());
         if let Some(known) = self.fused.get(&key) {
             return known.clone();

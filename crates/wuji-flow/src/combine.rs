@@ -311,11 +311,7 @@ impl Copy<'_> {
     }
 
     /// Adds the body of a loop to the loop that there is, or begins it.
-    fn iterate(
-        &mut self,
-        inst: Inst,
-        looped: &mut Option<(Region, wuji_ir::entities::Label)>,
-    ) {
+    fn iterate(&mut self, inst: Inst, looped: &mut Option<(Region, wuji_ir::entities::Label)>) {
         self.provide_for(inst);
         let data = &self.from.insts[inst];
         let body = data.regions[0];
@@ -340,9 +336,9 @@ impl Copy<'_> {
                 Type::Scalar(to) if wanted != has => {
                     let convert = Op::Convert(to);
                     let span = self.from.spans[inst];
-                    let copy = self
-                        .f
-                        .add_inst(convert, [index].into_iter().collect(), &[wanted], span);
+                    let copy =
+                        self.f
+                            .add_inst(convert, [index].into_iter().collect(), &[wanted], span);
                     self.f.regions[region].insts.push(copy);
                     self.f.result(copy)
                 }

@@ -20,7 +20,9 @@ pub(crate) fn optimize(m: &mut Module, options: &Options) {
         let Some(f) = m.kernel_func() else {
             return;
         };
-        summary.foreach.map_or(f.entry, |inst| f.insts[inst].regions[0])
+        summary
+            .foreach
+            .map_or(f.entry, |inst| f.insts[inst].regions[0])
     };
     let fields: Vec<Field> = (summary.fields.iter())
         .filter(|used| takes_part(m, used, options))
@@ -48,7 +50,11 @@ fn takes_part(m: &Module, used: &FieldUse, options: &Options) -> bool {
     let data = &m.fields[used.field];
     let own = matches!(used.reach, Reach::Own(_));
     // A product that is stored is rounded; forwarded, it could be contracted. Results must not depend on fusion then.
-    let floats = m.structs.flatten(data.elem).iter().any(|s| Scalar::is_float(*s));
+    let floats = m
+        .structs
+        .flatten(data.elem)
+        .iter()
+        .any(|s| Scalar::is_float(*s));
     let exact = options.math == Math::Strict || !options.deterministic || !floats;
     own && used.exists && data.packing.is_none() && exact
 }

@@ -146,8 +146,10 @@ pub struct Graph {
 impl Graph {
     /// The graph of tasks that are launched in this order.
     pub fn of(nodes: Vec<Node>) -> Graph {
-        let states: Vec<(&[State], &[State])> =
-            nodes.iter().map(|n| (&n.reads[..], &n.writes[..])).collect();
+        let states: Vec<(&[State], &[State])> = nodes
+            .iter()
+            .map(|n| (&n.reads[..], &n.writes[..]))
+            .collect();
         let edges = edges(&states);
         Graph { nodes, edges }
     }
@@ -348,7 +350,11 @@ mod tests {
             let order = random_order(&mut random, tasks.len(), &edges);
             assert_eq!(order.len(), tasks.len(), "there are no cycles");
             reordered += usize::from(order != launched);
-            assert_eq!(run(&tasks, &order), run(&tasks, &launched), "{tasks:?} as {order:?}");
+            assert_eq!(
+                run(&tasks, &order),
+                run(&tasks, &launched),
+                "{tasks:?} as {order:?}"
+            );
         }
         assert!(reordered > 500, "{reordered}");
     }
@@ -379,7 +385,11 @@ mod tests {
         let x = State::Value { tree: 0, field: 0 };
         let tasks = [(vec![], vec![x]), (vec![x], vec![]), (vec![], vec![x])];
         let kinds: Vec<EdgeKind> = edges_of(&tasks).iter().map(|e| e.kind).collect();
-        let all = [EdgeKind::ReadAfterWrite, EdgeKind::WriteAfterWrite, EdgeKind::WriteAfterRead];
+        let all = [
+            EdgeKind::ReadAfterWrite,
+            EdgeKind::WriteAfterWrite,
+            EdgeKind::WriteAfterRead,
+        ];
         assert_eq!(kinds, all);
     }
 

@@ -523,11 +523,9 @@ impl Walk<'_> {
         let plain = own.is_some_and(|own| {
             let axes = own.iter().enumerate();
             own.len() == a.rank()
-                && axes
-                    .into_iter()
-                    .all(|(k, (axis, number, factor, offset))| {
-                        (*axis, *number, *factor, *offset) == (k, k, 1, 0)
-                    })
+                && axes.into_iter().all(|(k, (axis, number, factor, offset))| {
+                    (*axis, *number, *factor, *offset) == (k, k, 1, 0)
+                })
         });
         same && plain
     }

@@ -7,8 +7,8 @@ use crate::autodiff::Modes;
 use crate::dynamic::FreedWithWorld;
 use crate::graph::{Recorder, RecorderCell};
 use crate::launch::{Compiled, Key};
-use crate::lazy::Lazy;
 use crate::layout::{TreeInner, TreeShape};
+use crate::lazy::Lazy;
 use crate::services::ServiceKey;
 use crate::tune::WatchCell;
 use rustc_hash::FxHashMap;
@@ -718,9 +718,9 @@ impl WorldBuilder {
         let device = Device::new(&self.device)
             .and_then(|device| device.allows(&self.options).map(|()| device))
             .map_err(|e| e.at(Some(at)))?;
-        let lazy = self.lazy.unwrap_or_else(|| {
-            std::env::var_os("WUJI_LAZY").is_some_and(|v| v == "1")
-        });
+        let lazy = self
+            .lazy
+            .unwrap_or_else(|| std::env::var_os("WUJI_LAZY").is_some_and(|v| v == "1"));
         // A debug world tells what is wrong with a launch at once.
         let lazy = lazy && !self.options.debug;
         let lazy = lazy.then(|| Lazy::new(&self.options, self.window));

@@ -20,9 +20,9 @@ pub fn eliminate_dead_stores(graph: Graph, bank: &mut Bank, fuel: &mut Fuel) -> 
         if dead.is_empty() || !fuel.take() {
             continue;
         }
-        left[at] = bank.prune(&node.task, &dead).map(|task| {
-            Node::new(task, node.trees, node.params, node.launches)
-        });
+        left[at] = bank
+            .prune(&node.task, &dead)
+            .map(|task| Node::new(task, node.trees, node.params, node.launches));
     }
     let kept: Vec<Node> = left.into_iter().flatten().collect();
     if kept.len() == graph.nodes.len() && !changed(&kept, &graph) {

@@ -1,7 +1,7 @@
 //! Task fusion: two tasks over the same iterations become one, if no iteration needs what another one of the first task leaves.
 
 use crate::bank::Bank;
-use crate::graph::{EdgeKind, Graph, Node, State};
+use crate::graph::{Edge, EdgeKind, Graph, Node, State, sorted};
 use crate::summary::{Bound, FieldUse, Reach, Space, is_sparse};
 use crate::window::Fuel;
 use wuji_compile::{Math, Options};
@@ -46,11 +46,10 @@ pub fn fuse_tasks(mut graph: Graph, bank: &mut Bank, fuel: &mut Fuel) -> Graph {
                 if !free || closure.detours(a, b, count) {
                     continue;
                 }
-                // Two pairs could wait for each other.
-                if makes_cycle(&partner, &closure, a, b) {
-                    continue;
-                }
-                if refusal(&graph, bank.options(), a, b).is_some() || !fuel.take() {
+                if refusal(&graph, bank.options(), a, b).is_some()
+                    || makes_cycle(&graph, &mut partner, a, b)
+                    || !fuel.take()
+                {
                     continue;
                 }
                 let Some(node) = fuse(bank, &graph.nodes[a], &graph.nodes[b]) else {
@@ -69,35 +68,32 @@ pub fn fuse_tasks(mut graph: Graph, bank: &mut Bank, fuel: &mut Fuel) -> Graph {
     }
 }
 
-/// Whether fusing a pair leads to a cycle with the pairs of this round.
-fn makes_cycle(
-    partner: &[Option<usize>],
-    closure: &crate::graph::Closure,
-    a: usize,
-    b: usize,
-) -> bool {
-    let before = |x: usize, y: usize| x < y && closure.reaches(x, y);
-    let pairs = partner.iter().enumerate();
-    let mut pairs = pairs.filter_map(|(c, d)| d.filter(|d| c < *d).map(|d| (c, d)));
-    pairs.any(|(c, d)| {
-        let forth = before(a, c) || before(a, d) || before(b, c) || before(b, d);
-        let back = before(c, a) || before(c, b) || before(d, a) || before(d, b);
-        forth && back
-    })
+/// The edges between tasks when pairs are at the place of their first task.
+fn contracted(graph: &Graph, partner: &[Option<usize>]) -> Vec<Edge> {
+    let place = |n: usize| partner[n].map_or(n, |p| p.min(n));
+    let edges = graph.edges.iter().map(|edge| Edge {
+        from: place(edge.from),
+        to: place(edge.to),
+        ..*edge
+    });
+    edges.filter(|edge| edge.from != edge.to).collect()
+}
+
+/// Whether tasks would wait for each other: pairs that are harmless alone may form a cycle.
+fn makes_cycle(graph: &Graph, partner: &mut [Option<usize>], a: usize, b: usize) -> bool {
+    (partner[a], partner[b]) = (Some(b), Some(a));
+    let edges = contracted(graph, partner);
+    let cyclic = sorted(graph.nodes.len(), &edges, |n| n).len() < graph.nodes.len();
+    (partner[a], partner[b]) = (None, None);
+    cyclic
 }
 
 /// The graph in which pairs are one task each.
 fn rebuild(graph: &Graph, partner: &[Option<usize>], fused: Vec<Option<Node>>) -> Graph {
     // The second of a pair is at the place of the first.
     let place = |n: usize| partner[n].map_or(n, |p| p.min(n));
-    let mut edges = Vec::new();
-    for edge in &graph.edges {
-        let (from, to) = (place(edge.from), place(edge.to));
-        if from != to {
-            edges.push(crate::graph::Edge { from, to, ..*edge });
-        }
-    }
-    let order = crate::graph::sorted(graph.nodes.len(), &edges, |n| n);
+    let edges = contracted(graph, partner);
+    let order = sorted(graph.nodes.len(), &edges, |n| n);
     let kept = order.into_iter().filter(|n| place(*n) == *n);
     let nodes = kept.map(|n| fused[n].clone().unwrap_or_else(|| graph.nodes[n].clone()));
     Graph::of(nodes.collect())
@@ -183,11 +179,7 @@ fn value(node: &Node, bound: Bound) -> Option<i128> {
 
 /// A tree whose cells one task changes while the other one uses them.
 fn changes_cells(a: &Node, b: &Node) -> Option<u32> {
-    let changes = |node: &Node, tree: u32| {
-        node.writes
-            .binary_search(&State::Mask(tree))
-            .is_ok()
-    };
+    let changes = |node: &Node, tree: u32| node.writes.binary_search(&State::Mask(tree)).is_ok();
     let uses = |node: &Node, tree: u32| node.trees.contains(&tree);
     let mut trees = a.trees.iter().chain(&b.trees);
     let changed = trees.find(|tree| {
@@ -270,8 +262,7 @@ fn cost(graph: &Graph, a: usize, b: usize) -> Option<&'static str> {
 fn is_regular(node: &Node) -> bool {
     let summary = &node.task.summary;
     let m = &node.task.module;
-    summary
-        .fields
-        .iter()
-        .all(|u| !u.writes || matches!(u.reach, Reach::Own(_)) && (u.exists || !is_sparse(m, u.field)))
+    summary.fields.iter().all(|u| {
+        !u.writes || matches!(u.reach, Reach::Own(_)) && (u.exists || !is_sparse(m, u.field))
+    })
 }

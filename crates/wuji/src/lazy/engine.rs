@@ -145,6 +145,12 @@ impl Lazy {
         }
     }
 
+    /// Forgets what waits.
+    pub(crate) fn discard(&self) {
+        lock(&self.pending).clear();
+        self.waiting.store(false, Ordering::Release);
+    }
+
     /// The same, in a call that cannot return an error: the next one does.
     pub(crate) fn flush_for_later(&self, world: &World) {
         if let Err(error) = self.flush(world) {

@@ -112,7 +112,8 @@ impl World {
 
     /// What a lazy world has done so far; zeros in other worlds.
     pub fn lazy_statistics(&self) -> LazyStatistics {
-        self.lazy().map_or_else(LazyStatistics::default, Lazy::statistics)
+        self.lazy()
+            .map_or_else(LazyStatistics::default, Lazy::statistics)
     }
 }
 

@@ -24,8 +24,10 @@ impl World {
 
     /// Closes the world, unless this thread gives up waiting for a launch that is under way. Then it can be called again.
     pub(crate) fn try_close(&self) -> Result<()> {
-        // Nobody can see what a launch that waits would do, but for its errors.
-        let _ = self.run_pending();
+        // Nobody can see what a launch that waits would do.
+        if let Some(lazy) = self.lazy() {
+            lazy.discard();
+        }
         // Launches and accesses that begin after this find it closed.
         self.inner.device.wait_for_launch()?;
         self.inner.closed.store(true, Ordering::Relaxed);

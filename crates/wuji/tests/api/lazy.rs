@@ -181,7 +181,10 @@ fn a_full_window_runs_and_the_next_one_begins_like_it() {
     world.flush().unwrap();
     let statistics = world.lazy_statistics();
     assert!(statistics.windows >= 7, "{statistics:?}");
-    assert!(statistics.known_windows + 3 >= statistics.windows, "{statistics:?}");
+    assert!(
+        statistics.known_windows + 3 >= statistics.windows,
+        "{statistics:?}"
+    );
 }
 
 #[test]
@@ -307,7 +310,10 @@ fn graphs_print_their_tasks_and_states() {
     let (before, after) = world.flow_graph();
     assert_eq!((before.tasks(), after.tasks()), (2, 2));
     let text = before.to_string();
-    assert!(text.contains("writes y") && text.contains("<- 0 (value: y)"), "{text}");
+    assert!(
+        text.contains("writes y") && text.contains("<- 0 (value: y)"),
+        "{text}"
+    );
     assert!(before.dot().contains("n0 -> n1"));
     assert!(before.svg().starts_with("<svg"));
 }
@@ -315,7 +321,11 @@ fn graphs_print_their_tasks_and_states() {
 #[test]
 fn rules_can_be_switched_off() {
     let run = |without: &[&str]| {
-        let world = World::builder().lazy(true).without(without).build().unwrap();
+        let world = World::builder()
+            .lazy(true)
+            .without(without)
+            .build()
+            .unwrap();
         let x = world.field::<f32, 1>("x", 100).unwrap();
         set(&x, 1.0).unwrap();
         set(&x, 2.0).unwrap();

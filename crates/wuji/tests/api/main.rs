@@ -22,6 +22,7 @@ mod host_data;
 mod kernels;
 mod language;
 mod lazy;
+mod lazy_random;
 mod limits;
 mod nested_tapes;
 #[path = "../../../wuji-runtime/tests/runtime/process.rs"]
