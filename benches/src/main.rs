@@ -2,6 +2,7 @@
 
 mod case;
 mod cpp;
+mod flow;
 mod gpu;
 mod gradients;
 mod host;
@@ -158,6 +159,7 @@ fn bench(options: &Options) -> Result<(), String> {
     studies.extend(sparse::all());
     studies.extend(gradients::all());
     studies.extend(quantized::all());
+    studies.extend(flow::all());
     studies.retain(|study| wanted(study.name()));
     if options.list {
         let list = |name, size, metric| println!("{name:<21} {size:<16} {metric}");

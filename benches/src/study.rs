@@ -48,6 +48,19 @@ impl Bench {
         builder.build().map_err(|e| e.to_string())
     }
 
+    /// A fresh lazy world, with some rules disabled.
+    pub fn lazy_world(&self, without: &[&str]) -> Result<World, String> {
+        let builder = World::builder()
+            .cache(wuji::CacheChoice::Off)
+            .threads(self.threads)
+            .tier(Tier::Best)
+            .lazy(true);
+        let never = self.without.iter().map(String::as_str);
+        let without: Vec<&str> = without.iter().copied().chain(never).collect();
+        let builder = builder.without(&without);
+        builder.build().map_err(|e| e.to_string())
+    }
+
     /// A row that compares two contenders of different work: the ratio is that of their rates.
     pub fn compare(
         &self,

@@ -1,6 +1,7 @@
 //! `wuji-bench --gpu`: workloads on an NVIDIA GPU, timed by device events, compared with the memory bandwidth of the
 //! device and with hand-written kernels (`benches/gpu/reference.cu`).
 
+mod flow;
 mod hash;
 mod math;
 mod quantized;
@@ -578,6 +579,9 @@ fn measure(wanted: &dyn Fn(&str) -> bool) -> Result<Vec<Line>> {
     }
     if wanted("quantized") || wanted("life") || wanted("advect, 21 bits") {
         lines.extend(quantized::lines()?);
+    }
+    if wanted("flow") {
+        lines.extend(flow::lines()?);
     }
     if wanted("hash") {
         lines.extend(hash::lines()?);

@@ -351,7 +351,7 @@ impl Copy<'_> {
             copy_body(self.from, body, self.f, region, &mut self.map);
             return;
         }
-        // An iteration that ends early goes on with the next body: `continue` leaves a block.
+        // An iteration that ends early continues with the next body: `continue` leaves a block.
         let block = self.f.fresh_label();
         if let Some(old) = old_label {
             self.map.labels.insert(old, block);

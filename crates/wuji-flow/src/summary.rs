@@ -30,7 +30,7 @@ pub struct FieldUse {
     pub field: Field,
     pub reads: bool,
     pub writes: bool,
-    /// All writes are updates by this operation, whose results nobody uses.
+    /// All writes are updates by this operation, whose results are unused.
     pub updates: Option<AtomicOp>,
     pub reach: Reach,
     /// Every access is to an element that exists, so no write is dropped or reported.

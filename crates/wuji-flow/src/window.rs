@@ -84,7 +84,7 @@ pub enum Run {
 
 /// What to run instead of the launches of a window, in order.
 #[derive(Clone, Debug, Default)]
-pub struct Plan {
+pub struct LaunchPlan {
     pub runs: Vec<Run>,
 }
 
@@ -132,12 +132,12 @@ impl Window {
     }
 
     /// What to run.
-    pub fn plan(&self, bank: &mut Bank, switches: &Switches) -> Plan {
+    pub fn plan(&self, bank: &mut Bank, switches: &Switches) -> LaunchPlan {
         self.plan_of(&self.optimized(bank, switches))
     }
 
     /// What runs the tasks of a graph. A launch whose tasks are as they were runs as it is.
-    pub fn plan_of(&self, graph: &Graph) -> Plan {
+    pub fn plan_of(&self, graph: &Graph) -> LaunchPlan {
         let mut runs = Vec::new();
         let mut at = 0;
         while at < graph.nodes.len() {
@@ -150,7 +150,7 @@ impl Window {
                 at += 1;
             }
         }
-        Plan { runs }
+        LaunchPlan { runs }
     }
 
     /// How many nodes at the front are all tasks of one launch, unchanged and in order.

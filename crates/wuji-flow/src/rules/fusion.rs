@@ -252,7 +252,8 @@ fn cost(graph: &Graph, a: usize, b: usize) -> Option<&'static str> {
     if p != q && !flows {
         return Some("only one of them has scattered writes");
     }
-    if !shared && !(p && q) {
+    let simple = p && q;
+    if !shared && !simple {
         return Some("they share no fields");
     }
     None

@@ -12,7 +12,7 @@ use std::thread::ThreadId;
 use std::time::Duration;
 use wuji_compile::Options;
 use wuji_flow::summary::{Bound, Space};
-use wuji_flow::{Bank, Plan, Run, Switches, Task, TaskId, Window};
+use wuji_flow::{Bank, LaunchPlan, Run, Switches, Task, TaskId, Window};
 use wuji_ir::{Error, Result};
 use wuji_runtime::log::Level;
 use wuji_runtime::{Bindings, Memory};
@@ -351,7 +351,7 @@ impl Planner {
     }
 
     /// Code for everything in a plan.
-    fn load(&mut self, world: &World, plan: Plan) -> Result<Vec<Step>> {
+    fn load(&mut self, world: &World, plan: LaunchPlan) -> Result<Vec<Step>> {
         let runs = plan.runs.into_iter();
         runs.map(|run| match run {
             Run::Launch(k) => Ok(Step::Launch(k)),

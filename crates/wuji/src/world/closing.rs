@@ -24,7 +24,7 @@ impl World {
 
     /// Closes the world, unless this thread gives up waiting for a launch that is under way. Then it can be called again.
     pub(crate) fn try_close(&self) -> Result<()> {
-        // Nobody can see what a launch that waits would do.
+        // The results of launches that wait are unused.
         if let Some(lazy) = self.lazy() {
             lazy.discard();
         }
