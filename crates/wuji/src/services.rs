@@ -137,9 +137,7 @@ impl TreeInner {
         let change = service
             .changes_cells()
             .filter(|_| body.shape.data.is_sparse());
-        if let Some(change) = change {
-            self.before_cells(change)?;
-        }
+        let pending = change.map(|change| self.before_cells(change)).transpose()?;
         let key = (Arc::as_ptr(&body.shape).addr(), subject, service);
         let compiled = match self.world.service(&key) {
             Some(compiled) => compiled,
@@ -162,8 +160,8 @@ impl TreeInner {
             }
             _ => device.run_to_end(program, &bindings),
         }?;
-        if change.is_some() {
-            self.after_cells()?;
+        if let Some(pending) = pending {
+            self.after_cells(pending)?;
         }
         match compiled.error_of(&[body], arrays, &outcome) {
             Some(error) => Err(error),

@@ -9,6 +9,7 @@ from typing import Any
 from ..exceptions import WujiRuntimeError
 from ..lang import recording
 from ..lang.kernel import BoundKernel, Kernel
+from .forward import FwdMode
 from .tape import Tape
 
 
@@ -80,10 +81,14 @@ def grad_for(primal: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
 
 def no_grad(func: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorate a function whose launches contribute no gradient."""
+    """Decorate a function whose launches contribute no gradient. In forward mode, what they store has the tangent zero."""
 
     @functools.wraps(func)
     def decorated(*args: Any, **named: Any) -> Any:
+        recorder = recording.current()
+        if isinstance(recorder, FwdMode):
+            with recorder.constants():
+                return func(*args, **named)
         return _record(decorated, args, named, func)
 
     def nothing(*_: Any, **__: Any) -> None:

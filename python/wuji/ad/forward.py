@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
 
@@ -52,6 +53,7 @@ class FwdMode:
         self.entered = False
         self.log = AccessLog()
         self.carried = Carried("dual")
+        self.mode = "forward"  # or "constant", for launches that end tangents
 
     def __enter__(self) -> FwdMode:
         if self.entered:
@@ -100,10 +102,20 @@ class FwdMode:
     def launch(self, kernel: Kernel, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
         """Launch a kernel that also computes tangents."""
         full = kernel._bind(args, named)
-        result = kernel._call(full, {}, "forward")
+        result = kernel._call(full, {}, self.mode)
         self.log.add(kernel, full)
-        self.carried.launch(kernel, kernel._code(full, "forward"), full)
+        if self.mode == "forward":
+            self.carried.launch(kernel, kernel._code(full, "forward"), full)
         return result
+
+    @contextmanager
+    def constants(self) -> Iterator[None]:
+        """In the block, what launches write has no tangents."""
+        before, self.mode = self.mode, "constant"
+        try:
+            yield
+        finally:
+            self.mode = before
 
     def write(self, written: Any, clear: Callable[[str], None], redo: Callable[[], None]) -> None:
         """Constants that replace results have no tangents."""
@@ -128,7 +140,7 @@ class FwdMode:
         """Copy the tangents, too."""
         if _has_dual(to):
             with recording.paused():
-                if _has_dual(source):
+                if _has_dual(source) and self.mode == "forward":
                     to.dual.copy_from(source.dual)
                 else:
                     to.dual.fill(0.0)

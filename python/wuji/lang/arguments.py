@@ -258,7 +258,7 @@ class Binder:
             made = grad()
             if self.mode == "second":
                 self.tangent(p, made.number, f"{name}.grad", gradient_of(value), lambda args: gradient_of(get(args)))
-        if self.mode in ("forward", "second"):
+        if self.mode in ("forward", "constant", "second"):
             self.tangent(p, number, name, value, get)
         return ArrayVal(number, type_by_ir(ir), rank, name, spec.boundary == "clamp", writable, grad)
 
@@ -291,8 +291,9 @@ class Binder:
     def derivatives(self) -> list[_native.Derivatives]:
         """Return where the derivatives of all fields and arrays are that the kernel accesses: one entry for each mode of differentiation, innermost first."""
         leaves: dict[int, Any] = dict(self.cx.leaves)
-        if self.mode == "forward":
-            return [("forward", self._companions("dual", leaves), list(self.tangents.items()))]
+        if self.mode in ("forward", "constant"):
+            self._add_deactivated(leaves)
+            return [(self.mode, self._companions("dual", leaves), list(self.tangents.items()))]
         arrays = [(of, made.number) for of, made in self.gradients.items()]
         reverse: _native.Derivatives = ("reverse", self._companions("grad", leaves), arrays)
         if self.mode == "reverse":
@@ -301,6 +302,13 @@ class Binder:
         for number, gradient in reverse[1]:
             leaves[gradient] = leaves[number].grad
         return [reverse, ("forward", self._companions("dual", leaves), list(self.tangents.items()))]
+
+    def _add_deactivated(self, leaves: dict[int, Any]) -> None:
+        """Add the fields whose cells the kernel may deactivate: their tangents end."""
+        for access in self.cx.sparse.values():
+            if access.deactivates:
+                for leaf in access.root._structure.companions(""):
+                    leaves.setdefault(self.cx.field_number(leaf.ready().tree, leaf.number), leaf)
 
     def _companions(self, kind: str, leaves: dict[int, Any]) -> list[tuple[int, int]]:
         """Return the fields that have a gradient or tangent, each with that."""

@@ -198,7 +198,7 @@ class Kernel:
         return self._call(args, named)
 
     def _call(self, args: tuple[Any, ...], named: dict[str, Any], mode: str = "") -> Any:
-        """Launch the kernel, or the one of its derivatives: ``"reverse"``, ``"forward"``, or ``"second"`` for the tangents of gradients."""
+        """Launch the kernel, or the one of its derivatives: ``"reverse"``, ``"forward"``, ``"constant"`` for tangents that are zero, or ``"second"`` for the tangents of gradients."""
         if context.compiling() is not None:
             raise WujiSyntaxError("Kernels cannot call other kernels: a kernel is being compiled")
         world = runtime.current()
@@ -325,7 +325,7 @@ class Kernel:
             print(b.text())
         native = cx.runtime.native
         program = b.finish(native, binder.arguments, binder.derivatives() if mode else [])
-        code = Specialization(program, binder.taker(), wrap if mode in ("", "forward") else None)
+        code = Specialization(program, binder.taker(), wrap if mode in ("", "forward", "constant") else None)
         code.gradients = bool(binder.gradients or binder.tangents)
         code.leaves, code.arrays, code.sparse = cx.leaves, binder.arrays, list(cx.sparse.values())
         code.reads, code.writes = frozenset(cx.reads), frozenset(cx.writes)

@@ -100,7 +100,11 @@ struct Seed<'a> {
 
 impl<'a> Seed<'a> {
     fn new(module: &mut Module, given: &'a Derivatives) -> Seed<'a> {
-        let activity = Activity::of(module, given);
+        let activity = if given.constant {
+            Activity::default()
+        } else {
+            Activity::of(module, given)
+        };
         let mut varied: Vec<Temp> = activity.temps.iter().copied().collect();
         varied.sort_unstable();
         let env = &mut module.env;

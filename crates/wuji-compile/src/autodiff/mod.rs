@@ -46,6 +46,8 @@ pub struct Derivatives {
     pub overwritten: Vec<Field>,
     /// The same for arrays.
     pub overwritten_arrays: Vec<Array>,
+    /// The kernel is a constant: what it stores has the tangent zero, whatever it computes it from. Forward mode only.
+    pub constant: bool,
 }
 
 impl Derivatives {

@@ -4,7 +4,7 @@ use super::Builder;
 use pyo3::prelude::*;
 use wuji::dynamic::autodiff::Derivatives;
 
-/// A mode, `reverse` or `forward`; pairs of a field and the field of its derivatives; the same for arrays.
+/// A mode, `reverse`, `forward`, or `constant` for tangents that are zero; pairs of a field and the field of its derivatives; the same for arrays.
 pub(super) type DerivativesLike = (String, Vec<(u32, u32)>, Vec<(u32, u32)>);
 
 /// What is computed, and where the derivatives are.
@@ -35,7 +35,8 @@ impl Builder {
             }
             found.arrays.insert(primal, derivative);
         }
-        if mode == "forward" {
+        if mode == "forward" || mode == "constant" {
+            found.constant = mode == "constant";
             return Ok(Mode::Forward(found));
         }
         if mode != "reverse" {

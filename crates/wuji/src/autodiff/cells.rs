@@ -271,23 +271,66 @@ impl Recorder {
     }
 }
 
-impl TreeInner {
-    /// Lets the tapes of this thread copy a sparse tree that gradients need, before the host changes its cells.
-    pub(crate) fn before_cells(&self, change: CellChange) -> Result<()> {
-        let modes = self.world.modes();
-        if modes.are_used() {
-            self.inform_of_cells(modes, change)?;
+/// Elements with tangents in other cells, while the host deactivates some.
+#[derive(Default)]
+pub(crate) struct PendingCells(Vec<Deactivated>);
+
+impl PendingCells {
+    fn with_tangents(tree: &Arc<TreeInner>) -> Result<PendingCells> {
+        let mut pending: Vec<Deactivated> = Vec::new();
+        let fields = tree.body()?.shape.fields.iter().enumerate();
+        for (n, _) in fields.filter(|(_, f)| !f.view) {
+            let handle = FieldHandle {
+                tree: tree.clone(),
+                field: Field::from_u32(n as u32),
+            };
+            if !handle.tangents().is_empty() {
+                let mut elements = Deactivated::before(&handle)?;
+                elements.share(&pending);
+                pending.push(elements);
+            }
+        }
+        Ok(PendingCells(pending))
+    }
+
+    fn end_tangents(self, modes: &Modes) -> Result<()> {
+        if self.0.is_empty() {
+            return Ok(());
+        }
+        // The modes around forward mode know the tangents as values that the host writes to.
+        let _inside = modes.leave_forward_mode();
+        for mut elements in self.0 {
+            if elements.after()? {
+                for tangent in elements.field.tangents() {
+                    elements.end_tangents(&tangent)?;
+                }
+            }
         }
         Ok(())
     }
+}
+
+impl TreeInner {
+    /// Lets the tapes of this thread copy a sparse tree that gradients need, before the host changes its cells.
+    pub(crate) fn before_cells(&self, change: CellChange) -> Result<PendingCells> {
+        let modes = self.world.modes();
+        if modes.are_used() {
+            return self.inform_of_cells(modes, change);
+        }
+        Ok(PendingCells::default())
+    }
 
     #[cold]
-    fn inform_of_cells(&self, modes: &Modes, change: CellChange) -> Result<()> {
+    fn inform_of_cells(&self, modes: &Modes, change: CellChange) -> Result<PendingCells> {
+        let mut pending = PendingCells::default();
         let trees = self.world.trees();
         let own = trees.iter().find(|t| std::ptr::eq(Arc::as_ptr(t), self));
         let Some(tree) = own else {
-            return Ok(());
+            return Ok(pending);
         };
+        if change == CellChange::Deactivates && modes.leave_forward_mode().is_some() {
+            pending = PendingCells::with_tangents(tree)?;
+        }
         let mut taken = modes.take();
         let mut recorded = true;
         for mode in taken.stack.iter_mut().rev() {
@@ -296,24 +339,26 @@ impl TreeInner {
                     recorder.host_cells(tree, change == CellChange::Deactivates, recorded)?;
                 }
                 Mode::Watch(watcher) => watcher.add_unit(Unit::Tree(WholeTree(tree.clone())))?,
-                Mode::Paused => recorded = false,
+                Mode::Paused | Mode::Replaced => recorded = false,
                 Mode::Gradient | Mode::Tangent => {}
             }
         }
-        Ok(())
+        Ok(pending)
     }
 
-    /// Tells them that the cells have changed.
-    pub(crate) fn after_cells(&self) -> Result<()> {
+    /// Tells them that the cells have changed. In forward mode, elements that were deactivated have no tangents.
+    pub(crate) fn after_cells(&self, pending: PendingCells) -> Result<()> {
         let modes = self.world.modes();
         if !modes.are_used() {
             return Ok(());
         }
+        pending.end_tangents(modes)?;
         let mut taken = modes.take();
         for mode in &mut taken.stack {
             match mode {
                 Mode::Tape(recorder) => recorder.host_cells_changed()?,
-                Mode::Watch(_) | Mode::Paused | Mode::Gradient | Mode::Tangent => {}
+                Mode::Watch(_) | Mode::Paused | Mode::Replaced | Mode::Gradient | Mode::Tangent => {
+                }
             }
         }
         Ok(())

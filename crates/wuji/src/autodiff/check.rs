@@ -355,7 +355,10 @@ impl World {
         launches()?;
         let watcher = match watching.finish() {
             Some(Mode::Watch(watcher)) => watcher,
-            Some(Mode::Paused | Mode::Gradient | Mode::Tangent | Mode::Tape(_)) | None => {
+            Some(
+                Mode::Paused | Mode::Replaced | Mode::Gradient | Mode::Tangent | Mode::Tape(_),
+            )
+            | None => {
                 return Err(Error::new("W0734", "the check has ended already"));
             }
         };

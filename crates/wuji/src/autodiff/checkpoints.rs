@@ -251,7 +251,10 @@ impl Steps<'_> {
             let tape = taping.finish();
             done.map(|()| match tape {
                 Some(Mode::Tape(recorder)) => Some(recorder),
-                Some(Mode::Paused | Mode::Gradient | Mode::Tangent | Mode::Watch(_)) | None => None,
+                Some(
+                    Mode::Paused | Mode::Replaced | Mode::Gradient | Mode::Tangent | Mode::Watch(_),
+                )
+                | None => None,
             })
         } else {
             (self.step)(step).map(|()| None)

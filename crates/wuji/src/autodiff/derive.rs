@@ -10,8 +10,9 @@ use smallvec::SmallVec;
 use std::sync::{Arc, Mutex, OnceLock};
 use wuji_compile::autodiff::{self, ArrayUse, CellUse, Derivatives, FieldUse};
 use wuji_ir::entities::{Array, Field};
+use wuji_ir::layout::FieldData;
 use wuji_ir::module::{ArrayData, Module};
-use wuji_ir::ops::{Access, Op, Place};
+use wuji_ir::ops::{Access, CellOp, Op, OpClass, Place};
 use wuji_ir::{Error, Result};
 use wuji_runtime::array::{ArrayArg, unaliased};
 
@@ -60,6 +61,14 @@ pub struct ArrayDerivative {
     pub unaliased: bool,
 }
 
+/// What the tangents of a kernel in forward mode are.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Tangents {
+    Computed,
+    /// The kernel is a constant: what it stores has none.
+    Zero,
+}
+
 /// The derivatives of the fields that a kernel accesses in its trees.
 #[derive(Debug)]
 pub(crate) struct DerivedTrees {
@@ -76,6 +85,8 @@ pub(crate) struct DerivedTrees {
     arrays: Vec<(usize, ArrayDerivative)>,
     /// Arrays of the kernel that overlap one of a derivative.
     aliased: Vec<u32>,
+    /// Whether fields count whose cells the kernel deactivates: their tangents end.
+    deactivates: bool,
 }
 
 /// Gives the derivative of a field.
@@ -104,6 +115,7 @@ impl DerivedTrees {
     /// The tangents of what a kernel accesses, in all directions that one of the fields has.
     pub(crate) fn tangents(launch: &Launch<'_>) -> Result<DerivedTrees> {
         let mut derived = DerivedTrees::new(launch);
+        derived.deactivates = true;
         let mut direction = 0;
         while derived.add(launch, None, &|field| {
             field.derivative(Derivative::Tangent(direction))
@@ -160,6 +172,7 @@ impl DerivedTrees {
             array_fields: launch.array_fields.into(),
             arrays: Vec::new(),
             aliased: Vec::new(),
+            deactivates: false,
         }
     }
 
@@ -174,7 +187,7 @@ impl DerivedTrees {
         let source = compiled.source()?;
         let mut direction = Direction::default();
         let mut any = false;
-        for place in accessed(source) {
+        for place in self.places(source) {
             if only.is_some_and(|o| !o.has(place)) {
                 continue;
             }
@@ -205,6 +218,17 @@ impl DerivedTrees {
             self.directions.push(direction);
         }
         Ok(any)
+    }
+
+    /// What may have derivatives.
+    fn places(&self, source: &Module) -> Vec<Place> {
+        let mut places = accessed(source);
+        if self.deactivates {
+            let more = deactivated(source).into_iter().map(Place::Field);
+            let more: Vec<Place> = more.filter(|p| !places.contains(p)).collect();
+            places.extend(more);
+        }
+        places
     }
 
     /// Adds the derivative of an array in the direction that comes next.
@@ -418,9 +442,22 @@ impl DerivedTrees {
     }
 
     /// The kernel that computes values and tangents.
-    pub(crate) fn tangent(&self, world: &World, compiled: &Compiled) -> Result<Arc<Compiled>> {
-        self.kernel(world, compiled, self.key(1, &[])?, |module| {
-            autodiff::forward(module, &self.derivatives(module.arrays.len()))
+    pub(crate) fn tangent(
+        &self,
+        world: &World,
+        compiled: &Compiled,
+        tangents: Tangents,
+    ) -> Result<Arc<Compiled>> {
+        let kind = match tangents {
+            Tangents::Computed => 1,
+            Tangents::Zero => 2,
+        };
+        self.kernel(world, compiled, self.key(kind, &[])?, |module| {
+            let mut derivatives = self.derivatives(module.arrays.len());
+            for direction in &mut derivatives {
+                direction.constant = tangents == Tangents::Zero;
+            }
+            autodiff::forward(module, &derivatives)
         })
     }
 
@@ -445,6 +482,28 @@ impl DerivedTrees {
 /// The fields and arrays whose elements a kernel accesses, fields first.
 pub(crate) fn accessed(source: &Module) -> Vec<Place> {
     places(source, |op| op.access())
+}
+
+/// The fields whose elements are in cells that a kernel deactivates.
+fn deactivated(source: &Module) -> Vec<Field> {
+    let insts = source.funcs.values().flat_map(|f| f.insts.values());
+    let cells = insts.filter_map(|inst| {
+        if let OpClass::Cell(CellOp::Deactivate, field) = inst.op.class() {
+            return Some(field);
+        }
+        None
+    });
+    let mut found = Vec::new();
+    for data in cells.map(|cells| &source.fields[cells]) {
+        let below = |f: &FieldData| {
+            f.tree == data.tree && source.trees[f.tree].path(f.node).contains(&data.node)
+        };
+        let fields = source.fields.iter().filter(|(_, f)| below(f));
+        found.extend(fields.map(|(field, _)| field));
+    }
+    found.sort_unstable();
+    found.dedup();
+    found
 }
 
 /// The fields and arrays that a kernel writes to, fields first.

@@ -112,14 +112,10 @@ impl TreeInner {
             }
         }
         let sparse = body.shape.data.is_sparse();
-        if sparse {
-            self.before_cells(CellChange::Deactivates)?;
-        }
+        let pending = sparse.then(|| self.before_cells(CellChange::Deactivates));
+        let pending = pending.transpose()?;
         body.memory.lock()?.clear()?;
-        if sparse {
-            self.after_cells()?;
-        }
-        Ok(())
+        pending.map_or(Ok(()), |pending| self.after_cells(pending))
     }
 
     /// Lets the tapes of this thread copy what gradients need of a field, before the host writes to it.
@@ -175,7 +171,7 @@ impl TreeInner {
             match mode {
                 Mode::Tape(recorder) => recorder.host_write(&handle, extent, recorded)?,
                 Mode::Watch(watcher) => watcher.add(&handle)?,
-                Mode::Paused => recorded = false,
+                Mode::Paused | Mode::Replaced => recorded = false,
                 Mode::Gradient | Mode::Tangent => {}
             }
         }

@@ -26,7 +26,7 @@ pub(crate) use cells::CellChange;
 pub use check::{Differentiable, GradReport};
 pub use checkpoints::{StepPlan, StepReport};
 pub use derive::ArrayDerivative;
-pub(crate) use derive::{Derived, DerivedTrees};
+pub(crate) use derive::{Derived, DerivedTrees, Tangents};
 pub(crate) use host_writes::{Elements, Extent};
 pub(crate) use links::{Derivative, Links};
 pub(crate) use modes::{InMode, Mode, Modes, can_record, run};

@@ -1,7 +1,7 @@
 //! What the launches of a thread do instead of just running: they are recorded on tapes, or run a derivative.
 
 use crate::autodiff::checkpoints::Watcher;
-use crate::autodiff::derive::DerivedTrees;
+use crate::autodiff::derive::{DerivedTrees, Tangents};
 use crate::autodiff::recorder::{Backward, Recorder};
 use crate::launch::{Launch, Launched};
 use crate::world::{World, here, lock};
@@ -34,8 +34,10 @@ impl fmt::Debug for Modes {
 pub(crate) enum Mode {
     /// Runs and is recorded; then the next mode has its turn.
     Tape(Box<Recorder>),
-    /// Runs, whatever the modes outside say.
+    /// Runs unrecorded, as a constant: in forward mode, what it writes has no tangent.
     Paused,
+    /// Runs unrecorded, because it has a gradient of its own. Forward mode differentiates it.
+    Replaced,
     /// Runs its gradient kernel instead.
     Gradient,
     /// Computes tangents as well.
@@ -146,17 +148,8 @@ fn run_in(modes: &mut [Mode], world: &World, launch: &Launch<'_>) -> Result<Laun
         return launch.run_primal(world);
     };
     match mode {
-        Mode::Paused => {
-            for mode in outer {
-                match mode {
-                    Mode::Tape(recorder) => recorder.note_writes(launch)?,
-                    // What it writes is part of the state all the same.
-                    Mode::Watch(watcher) => watcher.prepare(launch)?,
-                    Mode::Paused | Mode::Gradient | Mode::Tangent => {}
-                }
-            }
-            launch.run_primal(world)
-        }
+        Mode::Paused => run_unrecorded(outer, world, launch, Tangents::Zero),
+        Mode::Replaced => run_unrecorded(outer, world, launch, Tangents::Computed),
         Mode::Tape(recorder) => {
             let recorded = recorder.prepare(world, launch)?;
             let launched = run_in(outer, world, launch)?;
@@ -193,23 +186,57 @@ fn run_in(modes: &mut [Mode], world: &World, launch: &Launch<'_>) -> Result<Laun
                 ..launched
             })
         }
+        Mode::Tangent => in_forward_mode(world, launch, Tangents::Computed, |launch| {
+            run_in(outer, world, launch)
+        }),
+    }
+}
+
+/// Runs a launch that no tape records.
+fn run_unrecorded(
+    modes: &mut [Mode],
+    world: &World,
+    launch: &Launch<'_>,
+    tangents: Tangents,
+) -> Result<Launched> {
+    let Some((mode, outer)) = modes.split_last_mut() else {
+        return launch.run_primal(world);
+    };
+    match mode {
+        Mode::Tape(recorder) => recorder.note_writes(launch)?,
+        // What it writes is part of the state all the same.
+        Mode::Watch(watcher) => watcher.prepare(launch)?,
+        Mode::Paused => return run_unrecorded(outer, world, launch, Tangents::Zero),
+        Mode::Replaced | Mode::Gradient => {}
         Mode::Tangent => {
-            let derived = DerivedTrees::tangents(launch)?;
-            if derived.is_empty() {
-                return run_in(outer, world, launch);
-            }
-            let tangent = derived.tangent(world, launch.compiled)?;
-            let arrays = derived.array_args(launch.arrays)?;
-            let launch = Launch {
-                compiled: &tangent,
-                trees: &derived.trees,
-                arrays: &arrays,
-                array_fields: &derived.array_fields,
-                ..*launch
-            };
-            run_in(outer, world, &launch)
+            return in_forward_mode(world, launch, tangents, |launch| {
+                run_unrecorded(outer, world, launch, tangents)
+            });
         }
     }
+    run_unrecorded(outer, world, launch, tangents)
+}
+
+/// Runs the kernel that also writes tangents in place of a launch, if there are any.
+fn in_forward_mode(
+    world: &World,
+    launch: &Launch<'_>,
+    tangents: Tangents,
+    run: impl FnOnce(&Launch<'_>) -> Result<Launched>,
+) -> Result<Launched> {
+    let derived = DerivedTrees::tangents(launch)?;
+    if derived.is_empty() {
+        return run(launch);
+    }
+    let tangent = derived.tangent(world, launch.compiled, tangents)?;
+    let arrays = derived.array_args(launch.arrays)?;
+    run(&Launch {
+        compiled: &tangent,
+        trees: &derived.trees,
+        arrays: &arrays,
+        array_fields: &derived.array_fields,
+        ..*launch
+    })
 }
 
 /// Leaves a mode when it goes out of scope.
@@ -323,7 +350,7 @@ impl World {
     }
 
     /// Runs what a function launches without recording it on the tapes around it: their gradients treat what it writes as
-    /// constant.
+    /// constant. In forward mode, what it stores has the dual zero.
     #[track_caller]
     pub fn no_grad<R>(&self, launches: impl FnOnce() -> Result<R>) -> Result<R> {
         let at = here(Location::caller());
@@ -334,7 +361,7 @@ impl World {
     }
 
     /// Runs `forward`, and lets the tapes around it call `backward` where they would run the gradient kernels of what it
-    /// launched. Inside of [`World::grad`], calls `backward` instead.
+    /// launched. Inside of [`World::grad`], calls `backward` instead. Forward mode differentiates what `forward` launches.
     #[track_caller]
     pub fn custom_grad(
         &self,
@@ -359,7 +386,17 @@ impl World {
             }
             return done.map(|()| None);
         }
-        let result = self.no_grad(forward)?;
+        if records_tangents(self) {
+            return Err(Error::new(
+                "W0734",
+                "a tape cannot record a gradient of your own in forward mode",
+            )
+            .note("the tape records tangents, whose gradients the function does not compute")
+            .help("use forward mode outside of the tape, or leave out the gradient of your own"));
+        }
+        let mode = InMode::enter(self, Mode::Replaced)?;
+        let result = forward()?;
+        drop(mode);
         self.add_custom(Arc::new(backward));
         Ok(Some(result))
     }
@@ -370,11 +407,19 @@ impl World {
         for mode in taken.stack.iter_mut().rev() {
             match mode {
                 Mode::Tape(recorder) => recorder.add_custom(backward.clone()),
-                Mode::Paused => break,
+                Mode::Paused | Mode::Replaced => break,
                 Mode::Gradient | Mode::Tangent | Mode::Watch(_) => {}
             }
         }
     }
+}
+
+/// Whether a tape records launches of forward mode here.
+fn records_tangents(world: &World) -> bool {
+    let taken = world.modes().take();
+    let inner = taken.stack.iter().rev();
+    let mut own = inner.take_while(|mode| !matches!(mode, Mode::Paused | Mode::Replaced));
+    own.any(|mode| matches!(mode, Mode::Tangent)) && own.any(|mode| matches!(mode, Mode::Tape(_)))
 }
 
 /// Whether a tape records here.
@@ -383,7 +428,7 @@ pub(crate) fn records(world: &World) -> bool {
     let mut inner = taken.stack.iter().rev();
     inner
         .by_ref()
-        .take_while(|mode| !matches!(mode, Mode::Paused))
+        .take_while(|mode| !matches!(mode, Mode::Paused | Mode::Replaced))
         .any(|mode| matches!(mode, Mode::Tape(_)))
 }
 

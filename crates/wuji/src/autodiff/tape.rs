@@ -137,9 +137,10 @@ impl World {
         match mode.finish() {
             Some(Mode::Tape(recorder)) => Ok((recorder, result)),
             // A frontend has ended it.
-            Some(Mode::Paused | Mode::Gradient | Mode::Tangent | Mode::Watch(_)) | None => {
-                Err(Error::new("W0734", "the tape has ended already"))
-            }
+            Some(
+                Mode::Paused | Mode::Replaced | Mode::Gradient | Mode::Tangent | Mode::Watch(_),
+            )
+            | None => Err(Error::new("W0734", "the tape has ended already")),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Copies of sparse trees: which cells are active, and what is in them.
 
+use crate::autodiff::Extent;
 use crate::host::{ActiveCells, FieldHandle};
 use crate::layout::TreeInner;
 use crate::services::{Service, Subject};
@@ -258,22 +259,48 @@ impl Deactivated {
         Ok(any)
     }
 
+    /// Makes the tangents of the elements zero, where they are active.
+    pub(crate) fn end_tangents(&self, tangent: &FieldHandle) -> Result<()> {
+        let rank = self.field.domain()?.len().max(1);
+        tangent.tree.before_write(tangent.field, Extent::Some)?;
+        if tangent.is_dense()? {
+            return set_zero(tangent, self.coordinates(), rank);
+        }
+        let own = self.coordinates();
+        let inactive = missing(&own, &active(tangent, false)?.coordinates, rank);
+        let rows = own.chunks_exact(rank).enumerate();
+        let rows = rows.filter(|(n, _)| inactive.binary_search(n).is_err());
+        let rows: Vec<i32> = rows.flat_map(|(_, row)| row).copied().collect();
+        set_zero(tangent, Arc::new(rows), rank)
+    }
+
+    fn coordinates(&self) -> Arc<Vec<i32>> {
+        match &self.rows {
+            Some(rows) => Arc::new(rows.clone()),
+            None => self.before.clone(),
+        }
+    }
+
     /// Makes the adjoints of the elements zero.
     pub(crate) fn end_adjoints(&self, adjoint: &FieldHandle) -> Result<()> {
         let rank = self.field.domain()?.len().max(1);
-        let coordinates = match &self.rows {
-            Some(rows) => Arc::new(rows.clone()),
-            None => self.before.clone(),
-        };
-        let rows = coordinates.len() / rank;
-        let size = adjoint.size()?;
-        let cells = ActiveCells {
-            rows,
-            coordinates,
-            values: vec![0; (rows * size).div_ceil(8)],
-        };
-        import(adjoint, &cells)
+        set_zero(adjoint, self.coordinates(), rank)
     }
+}
+
+/// Makes elements at some coordinates zero.
+fn set_zero(field: &FieldHandle, coordinates: Arc<Vec<i32>>, rank: usize) -> Result<()> {
+    let rows = coordinates.len() / rank;
+    if rows == 0 {
+        return Ok(());
+    }
+    let size = field.size()?;
+    let cells = ActiveCells {
+        rows,
+        coordinates,
+        values: vec![0; (rows * size).div_ceil(8)],
+    };
+    import(field, &cells)
 }
 
 #[cfg(test)]

@@ -1,7 +1,9 @@
 //! Derivatives of fields and kernels, and tapes, for frontends.
 
 use super::{Field, Kernel};
-use crate::autodiff::{Derivative, DerivedTrees, Mode, Recorder, Tape, can_record, seed_of};
+use crate::autodiff::{
+    Derivative, DerivedTrees, Mode, Recorder, Tangents, Tape, can_record, seed_of,
+};
 use crate::host::FieldHandle;
 use crate::launch::Launch;
 use crate::layout::Tree;
@@ -94,7 +96,7 @@ impl Kernel {
     /// The kernel that also computes the duals of its fields, in all directions that one of them has.
     pub fn tangent(&self, arrays: &[ArrayDerivative]) -> Result<Kernel> {
         let derived = DerivedTrees::tangents(&self.launch())?.with_arrays(arrays);
-        let compiled = derived.tangent(&self.world, &self.compiled)?;
+        let compiled = derived.tangent(&self.world, &self.compiled, Tangents::Computed)?;
         Ok(Kernel {
             world: self.world.clone(),
             compiled,

@@ -15,6 +15,7 @@ mod deterministic;
 mod errors;
 mod explain;
 mod flat_memory;
+mod forward_constants;
 mod functions;
 mod gradient_api;
 mod gradients;

@@ -3,10 +3,10 @@
 use super::Forward;
 use super::operations::elementwise_tangent;
 use wuji_ir::entities::*;
-use wuji_ir::layout::NodeData;
+use wuji_ir::layout::{Child, FieldData, NodeData};
 use wuji_ir::module::*;
 use wuji_ir::ops::*;
-use wuji_ir::types::{Scalar, Type};
+use wuji_ir::types::{Scalar, StructType, Type};
 use wuji_ir::{Error, Position, Result};
 
 impl Forward<'_> {
@@ -47,7 +47,10 @@ impl Forward<'_> {
         if !value.is_some_and(|v| self.has_float(v)) {
             return Ok(());
         }
+        let reads = !self.seeds[seed].given.constant;
         let old = match op {
+            AccessOp::Load if !reads => None,
+            AccessOp::Atomic(AtomicOp::Add) if !reads => None,
             AccessOp::Load => Some(self.b.value(Op::Load(tangents), at)),
             AccessOp::Store => {
                 self.store_tangent(seed, tangents, at, operands[0]);
@@ -72,7 +75,9 @@ impl Forward<'_> {
                 Some(self.compare_exchange(seed, data, tangents, at, operands))
             }
         };
-        if let (Some(old), Some(result)) = (old, data.results.first()) {
+        if let (Some(old), Some(result)) = (old, data.results.first())
+            && !self.seeds[seed].given.constant
+        {
             self.set_tangent(seed, *result, old);
         }
         Ok(())
@@ -183,41 +188,92 @@ impl Forward<'_> {
             CellOp::Deactivate => {}
             CellOp::IsActive | CellOp::Activate | CellOp::Append | CellOp::Length => return Ok(()),
         }
-        for s in 0..self.seeds.len() {
-            let Some(tangents) = self.seeds[s].given.fields.get(&field).copied() else {
-                continue;
-            };
-            let (f, t) = (&self.b.env.fields[field], &self.b.env.fields[tangents]);
-            if (f.tree, f.node) == (t.tree, t.node) {
-                continue;
+        let mut found: Vec<(Tree, Node)> = Vec::new();
+        for seed in self.seeds {
+            let given = seed.given.fields.iter();
+            let mut given: Vec<(Field, Field)> = given.map(|(f, t)| (*f, *t)).collect();
+            given.sort_unstable();
+            for (of, tangents) in given {
+                if let Some(cells) = self.tangent_cells(field, of, tangents)?
+                    && !found.contains(&cells)
+                {
+                    found.push(cells);
+                }
             }
-            if self.path(field) != self.path(tangents) {
-                let error = Error::new(
-                    "W0721",
-                    format!("the tangents of `{}` cannot be deactivated with it", f.name),
-                );
-                return Err(error
-                    .at(Position::of(self.b.env, self.b.span))
-                    .note("they have another layout, so other cells")
-                    .help("give the tangents the layout of the field"));
-            }
-            self.b
-                .push(Op::Cell(CellOp::Deactivate, tangents), &data.args);
+        }
+        for (tree, node) in found {
+            let view = self.view(tree, node, field);
+            self.b.push(Op::Cell(CellOp::Deactivate, view), &data.args);
         }
         Ok(())
     }
 
-    /// The nodes from a field up to the root: their kinds and extents.
-    fn path(&self, field: Field) -> Vec<String> {
-        let data = &self.b.env.fields[field];
-        let nodes = &self.b.env.trees[data.tree].nodes;
-        let describe = |n: &NodeData| format!("{} {:?}", n.kind.name(), n.extents);
-        let mut path = Vec::new();
-        let mut next = Some(data.node);
-        while let Some(node) = next {
-            path.push(describe(&nodes[node]));
-            next = nodes[node].parent;
+    /// The node whose cells hold the tangents of a field, as those of `cells` hold its elements. `None` if the field is
+    /// elsewhere, or its tangents are in the same cells.
+    fn tangent_cells(
+        &self,
+        cells: Field,
+        field: Field,
+        tangents: Field,
+    ) -> Result<Option<(Tree, Node)>> {
+        let env = &self.b.env;
+        let path = |f: Field| env.trees[env.fields[f].tree].path(env.fields[f].node);
+        let (node, f, t) = (
+            &env.fields[cells],
+            &env.fields[field],
+            &env.fields[tangents],
+        );
+        if f.tree != node.tree || !path(field).contains(&node.node) {
+            return Ok(None);
         }
-        path
+        let (own, theirs) = (path(cells), path(tangents));
+        if t.tree == node.tree && theirs.contains(&node.node) {
+            return Ok(None);
+        }
+        let shape = |tree: Tree, n: Node| {
+            let data: &NodeData = &env.trees[tree].nodes[n];
+            (data.kind, data.extents.clone())
+        };
+        let alike = own.len() <= theirs.len()
+            && (own.iter().zip(&theirs))
+                .all(|(ours, other)| shape(node.tree, *ours) == shape(t.tree, *other));
+        if alike {
+            return Ok(theirs.get(own.len() - 1).map(|n| (t.tree, *n)));
+        }
+        let error = Error::new(
+            "W0721",
+            format!("the tangents of `{}` cannot be deactivated with it", f.name),
+        );
+        Err(error
+            .at(Position::of(self.b.env, self.b.span))
+            .note("they have another layout, so other cells")
+            .help("give the tangents the layout of the field"))
+    }
+
+    /// A field of a node that stands for its cells: one that is there, or one that takes no memory.
+    fn view(&mut self, tree: Tree, node: Node, like: Field) -> Field {
+        let env = &mut *self.b.env;
+        let axes = env.fields[like].axes.clone();
+        let mut known = env.fields.iter();
+        if let Some((view, _)) = known
+            .find(|(_, f)| (f.tree, f.node, &f.axes) == (tree, node, &axes) && f.packing.is_none())
+        {
+            return view;
+        }
+        let elem = Type::Struct(env.structs.intern(StructType {
+            name: "cell".into(),
+            fields: Vec::new(),
+        }));
+        let view = env.fields.push(FieldData {
+            name: "tangent cells".into(),
+            elem,
+            tree,
+            node,
+            axes,
+            packing: None,
+        });
+        let place = Child::Place(view);
+        env.trees[tree].nodes[node].children.push(place);
+        view
     }
 }
