@@ -169,6 +169,9 @@ impl<T: Element, const D: usize> Field<T, D> {
     /// Stores one value in every active element.
     #[track_caller]
     pub fn fill(&self, value: T) -> Result<()> {
+        if self.handle.fill_later(&with_value(Vec::new(), value))? {
+            return Ok(());
+        }
         let access = self.access()?;
         if access.address().is_none() {
             let params = with_value(Vec::new(), value);

@@ -119,6 +119,26 @@ pub(crate) enum Subject {
 pub(crate) type ServiceKey = (usize, Subject, Service);
 
 impl TreeInner {
+    /// The code of a service.
+    pub(crate) fn service(
+        &self,
+        subject: Subject,
+        service: Service,
+    ) -> Result<(Arc<Compiled>, &TreeBody)> {
+        let body = self.body()?;
+        let key = (Arc::as_ptr(&body.shape).addr(), subject, service);
+        if let Some(compiled) = self.world.service(&key) {
+            return Ok((compiled, body));
+        }
+        let module = module(body, subject, service)?;
+        let mut compiled = Compiled::new(self.world.load_service(module.clone())?);
+        // A fill can wait in the window of a lazy world.
+        if self.world.lazy().is_some() && service == Service::Fill {
+            compiled = compiled.with_source(module);
+        }
+        Ok((self.world.enter_service(key, compiled), body))
+    }
+
     /// Runs a service; gives the scalars of its result.
     pub(crate) fn serve(
         &self,
@@ -138,15 +158,7 @@ impl TreeInner {
             .changes_cells()
             .filter(|_| body.shape.data.is_sparse());
         let pending = change.map(|change| self.before_cells(change)).transpose()?;
-        let key = (Arc::as_ptr(&body.shape).addr(), subject, service);
-        let compiled = match self.world.service(&key) {
-            Some(compiled) => compiled,
-            None => {
-                let module = module(body, subject, service)?;
-                let compiled = Compiled::new(self.world.load_service(module)?);
-                self.world.enter_service(key, compiled)
-            }
-        };
+        let (compiled, body) = self.service(subject, service)?;
         let bindings = Bindings {
             params,
             trees: &[&body.memory],

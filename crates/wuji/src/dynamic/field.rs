@@ -218,6 +218,9 @@ impl Field {
     pub fn fill(&self, value: &[u64]) -> Result<()> {
         let (scalar, _) = self.parts()?;
         self.fits(value)?;
+        if without_position(self.handle.fill_later(value))? {
+            return Ok(());
+        }
         let access = self.access()?;
         if access.address().is_some() {
             let mut pattern: SmallVec<[u8; 64]> = smallvec![0; self.size()?];

@@ -4,6 +4,7 @@
 //! last handle is gone takes its window with it.
 
 mod engine;
+mod fill;
 mod graph;
 
 pub use graph::FlowGraph;

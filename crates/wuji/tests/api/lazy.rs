@@ -319,6 +319,20 @@ fn graphs_print_their_tasks_and_states() {
 }
 
 #[test]
+fn fills_wait() {
+    let world = lazy();
+    let x = world.field::<f32, 1>("x", 100).unwrap();
+    let y = world.field::<f32, 1>("y", 100).unwrap();
+    for _ in 0..5 {
+        x.fill(1.0).unwrap();
+        copy_plus(&x, &y, 2.0).unwrap();
+    }
+    assert_eq!(tasks(&world), 0);
+    assert_eq!((x.get(3).unwrap(), y.get(3).unwrap()), (1.0, 3.0));
+    assert_eq!(tasks(&world), 1);
+}
+
+#[test]
 fn rules_can_be_switched_off() {
     let run = |without: &[&str]| {
         let world = World::builder()
