@@ -312,6 +312,8 @@ def flow_graph(format: str = "text", optimized: bool = False) -> str:
     """Return the launches that wait in a world with `async_mode=True` as a graph: as `text`, `dot` (for Graphviz) or `svg`. Nothing runs.
 
     With `optimized=True`, it is the graph of what will run instead."""
+    if format not in ("text", "dot", "svg"):
+        raise ValueError(f"there is no format `{format}`: use `text`, `dot` or `svg`")
     return current().native.flow_graph(format, optimized)
 
 
