@@ -112,6 +112,8 @@ struct Work<'a> {
     output: Vec<u32>,
     /// Outputs in order.
     places: Vec<(u32, u32)>,
+    /// Further destinations of nodes that are several outputs, sorted.
+    further: Vec<(Id, u32)>,
     /// The block of a node, or `NONE`.
     block: Vec<u32>,
     forced: Vec<bool>,
@@ -128,6 +130,7 @@ impl<'a> Work<'a> {
             loaded: vec![false; nodes],
             output: vec![NONE; nodes],
             places: Vec::new(),
+            further: Vec::new(),
             block: vec![NONE; nodes],
             forced: vec![false; nodes],
             complexity: vec![0; nodes],
@@ -136,12 +139,17 @@ impl<'a> Work<'a> {
             for (index, id) in (0..).zip(ids) {
                 let place = work.places.len() as u32;
                 work.places.push((array, index));
-                let first = &mut work.output[id.at()];
-                if *first == NONE && !trace.arena.op(*id).is_leaf() {
-                    *first = place;
+                if trace.arena.op(*id).is_leaf() {
+                    continue;
+                }
+                if work.output[id.at()] == NONE {
+                    work.output[id.at()] = place;
+                } else {
+                    work.further.push((*id, place));
                 }
             }
         }
+        work.further.sort_unstable();
         work
     }
 
@@ -255,14 +263,14 @@ impl<'a> Work<'a> {
                 continue;
             }
             if block == NONE {
-                units.add(self.root(id));
+                self.add_root(&mut units, id);
                 units.end();
             } else if !std::mem::replace(&mut done[block as usize], true) {
                 let mut members: Vec<Id> = blocks[block as usize].to_vec();
                 members.retain(|m| self.block[m.at()] == block);
                 members.sort();
                 members.dedup();
-                members.into_iter().for_each(|m| units.add(self.root(m)));
+                (members.into_iter()).for_each(|m| self.add_root(&mut units, m));
                 units.end();
             }
         }
@@ -272,24 +280,32 @@ impl<'a> Work<'a> {
         units
     }
 
-    fn root(&self, node: Id) -> Root {
+    /// A value with all its destinations.
+    fn add_root(&self, units: &mut Units, node: Id) {
         let home = match self.output[node.at()] {
             NONE => Home::Intermediate,
-            place => {
-                let (array, index) = self.places[place as usize];
-                Home::Output { array, index }
-            }
+            place => self.output_home(place),
         };
-        Root { node, home }
+        units.add(Root { node, home });
+        let first = self.further.partition_point(|f| f.0 < node);
+        let further = self.further[first..].iter().take_while(|f| f.0 == node);
+        units.roots.extend(further.map(|(_, place)| Root {
+            node,
+            home: self.output_home(*place),
+        }));
     }
 
-    /// Outputs that are leaves, or that another output has computed.
+    fn output_home(&self, place: u32) -> Home {
+        let (array, index) = self.places[place as usize];
+        Home::Output { array, index }
+    }
+
+    /// Outputs that are inputs or constants.
     fn add_copies(&self, units: &mut Units) {
         let ids = self.trace.outputs.iter().flatten();
-        for (place, node) in (0u32..).zip(ids) {
-            if self.output[node.at()] != place {
-                let (array, index) = self.places[place as usize];
-                let home = Home::Output { array, index };
+        for (place, node) in (0..).zip(ids) {
+            if self.trace.arena.op(*node).is_leaf() {
+                let home = self.output_home(place);
                 units.roots.push(Root { node: *node, home });
                 units.end();
             }
@@ -320,8 +336,8 @@ impl Units {
         self.levels.push(1);
     }
 
-    /// Whether the unit of a root computes it from its operands. A copy loads it.
-    pub fn computes(&self, root: &Root) -> bool {
+    /// Whether a root is where users of its node load it; a node has one such root.
+    pub fn is_home(&self, root: &Root) -> bool {
         let home = self.home_of[root.node.at()];
         home != NONE && self.homes[home as usize] == root.home
     }
@@ -332,7 +348,7 @@ impl Units {
         let mut unit_of = vec![NONE; arena.len()];
         for unit in 0..self.len() {
             for root in self.roots(unit) {
-                if self.computes(root) {
+                if self.is_home(root) {
                     unit_of[root.node.at()] = unit as u32;
                 }
             }
@@ -363,7 +379,6 @@ impl Units {
             }
             // Without blocks, one sweep finds everything.
             if changed.is_empty() {
-                self.level_copies(arena, &unit_of);
                 return Ok(());
             }
         }
@@ -374,15 +389,5 @@ impl Units {
             }
         }
         Err(cyclic)
-    }
-
-    fn level_copies(&mut self, arena: &crate::arena::Arena, unit_of: &[u32]) {
-        for unit in 0..self.len() {
-            let root = self.roots(unit)[0];
-            let home = unit_of[root.node.at()];
-            if !self.computes(&root) && !arena.op(root.node).is_leaf() {
-                self.levels[unit] = self.levels[home as usize] + 1;
-            }
-        }
     }
 }

@@ -80,7 +80,7 @@ impl Operand {
 #[derive(Clone, PartialEq, Debug)]
 pub enum Step {
     Compute(Op, SmallVec<[Operand; 4]>),
-    /// Stores a root; `true` means among the outputs.
+    /// Stores a root.
     Store(Source, Operand),
 }
 
@@ -239,12 +239,12 @@ impl<'a> Encoder<'a> {
         self.code.clear();
         self.leaves.clear();
         for root in roots {
-            let operand = if self.units.computes(root) {
-                Operand::Instruction(self.compute(root.node))
-            } else {
+            let operand = if self.trace.arena.op(root.node).is_leaf() {
                 self.leaves.push(root.node);
-                let stored = || Source::of(self.units.home(root.node));
-                Operand::Leaf(self.leaf(root.node).unwrap_or_else(stored))
+                let source = self.leaf(root.node);
+                Operand::Leaf(source.unwrap_or(Source::Constant))
+            } else {
+                Operand::Instruction(self.compute(root.node))
             };
             let head = STORE | Source::of(root.home).number() << 8;
             self.code.extend([head, operand.number()]);

@@ -83,6 +83,19 @@ fn outputs_may_be_inputs_constants_and_each_other() {
 }
 
 #[test]
+fn a_value_that_is_several_outputs_is_computed_and_stored_in_one_loop() {
+    let world = interpreter();
+    let x = [2.0, 3.0, 4.0];
+    let program = Program::trace(&world, &x[..], |x| {
+        let weights = [x[0] * x[1], x[1] * x[2]];
+        vec![weights[0], weights[1], weights[1], weights[0]]
+    })
+    .unwrap();
+    assert_eq!(program.run(&x[..]).unwrap(), [6.0, 12.0, 12.0, 6.0]);
+    assert_eq!(program.explain().groups.len(), 1);
+}
+
+#[test]
 fn a_program_without_inputs_or_outputs_runs() {
     let world = interpreter();
     let empty: [f64; 0] = [];
