@@ -187,7 +187,7 @@ impl Quant {
         if let Some(bar) = &mut bar {
             bar.show(total, "done");
         }
-        write!(out, "{}\n", tuned.report())?;
+        writeln!(out, "{}", tuned.report())?;
         let code = match self.code {
             Language::Rust => tuned.rust(),
             Language::Python => tuned.python(),

@@ -34,6 +34,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "wuji-llvm",
             "wuji-runtime",
             "wuji-tools",
+            "wuji",
             "wuji-examples",
         ],
     ),

@@ -48,7 +48,7 @@ fn bits_of_a_kernel() {
 
             chosen: 64 instead of 160 bytes (40%), error 3.1e-4; 17 runs
 
-            // 8 instead of 20 bytes per cell
+            // node of x, v, kind: 8 instead of 20 bytes per cell
             let word = node.bit_struct(64); // no unused bits
             let x = word.place("x", qfixed(15, true, 1.1));
             let v = word.place("v", qfixed(16, true, 1.9));

@@ -254,13 +254,15 @@ impl Tuned {
         let _ = writeln!(text, "{id} = {made}");
     }
 
-    /// The bytes of a cell, above the code of a node.
+    /// The fields of a node and the bytes of a cell, above its code.
     fn comment(&self, text: &mut String, mark: &str, node: usize, layout: &NodeLayout) {
-        let members = self.fields.iter().filter(|f| f.node == node);
-        let bytes: u32 = members.map(|f| f.plain_bits() / 8).sum();
+        let members: Vec<&TunedField> = self.fields.iter().filter(|f| f.node == node).collect();
+        let names: Vec<&str> = members.iter().map(|f| f.name.as_str()).collect();
+        let bytes: u32 = members.iter().map(|f| f.plain_bits() / 8).sum();
         let _ = writeln!(
             text,
-            "{mark} {} instead of {bytes} bytes per cell",
+            "{mark} node of {}: {} instead of {bytes} bytes per cell",
+            names.join(", "),
             layout.bytes
         );
     }

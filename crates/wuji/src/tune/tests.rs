@@ -270,13 +270,13 @@ fn the_report_has_code_in_rust_and_python() {
 
         chosen: 512 instead of 1280 bytes (40%), error 2.8e-5; 20 runs
 
-        // 8 instead of 20 bytes per cell
+        // node of x, density, kind: 8 instead of 20 bytes per cell
         let word = node.bit_struct(64); // no unused bits
         let x = word.place("x", qfixed(15, true, 2.0));
         let density = word.place("density", qfixed(17, false, 1.1));
         let kind = word.place("kind", qint(2, false));
 
-        # 8 instead of 20 bytes per cell
+        # node of x, density, kind: 8 instead of 20 bytes per cell
         x = ti.Vector.field(3, ti.types.quant.fixed(15, max_value=2.0))
         density = ti.field(ti.types.quant.fixed(17, signed=False, max_value=1.1))
         kind = ti.field(ti.types.quant.int(2, signed=False))

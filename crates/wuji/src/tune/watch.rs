@@ -196,7 +196,7 @@ impl World {
     }
 }
 
-/// Who observes the launches of a world. Launches look at it, so that it is one load while there is nobody.
+/// The observer of the launches of a world. Every launch looks for one; without, that is one load.
 #[derive(Debug, Default)]
 pub(crate) struct WatchCell {
     is_set: AtomicBool,
