@@ -320,7 +320,7 @@ fn oscillators(world: &World, trial: &Trial<'_>) -> Result<()> {
     for i in 0..32 {
         let t = i as f32 * 0.2;
         x.set([i], vec2(t.cos(), t.sin()))?;
-        kind.set([i], i as i32 % 2)?;
+        kind.set([i], i % 2)?;
     }
     for _ in 0..20 {
         swing(&x, &v, &kind, 0.05)?;
