@@ -269,3 +269,34 @@ def test_the_interpreter() -> None:
 
     write()
     assert x.to_numpy().tolist() == [1.25, 0.25, 0.5, 0.75] and v[3].to_list() == [3, -0.5]
+
+
+def bits(n: int, count: int) -> list[Any]:
+    """Return square fields of single bits in words of 32."""
+    fields = [ti.field(ti.types.quant.int(1, False)) for _ in range(count)]
+    for field in fields:
+        ti.root.dense(ti.ij, (n, n // 32)).quant_array(ti.j, 32, max_num_bits=32).place(field)
+    return fields
+
+
+def test_a_loop_that_cannot_handle_words_warns_with_the_reason() -> None:
+    (x,) = bits(64, 1)
+    y = ti.field(ti.i32, (64, 64))
+
+    @ti.kernel
+    def scale():
+        ti.loop_config(bit_vectorize=True)
+        for i, j in x:
+            x[i, j] = j % 3
+
+    @ti.kernel
+    def other():
+        ti.loop_config(bit_vectorize=True)
+        for i, j in y:
+            y[i, j] = i
+
+    with pytest.warns(RuntimeWarning, match="kernel `scale`: .*coordinate"):
+        scale()
+    with pytest.warns(RuntimeWarning, match="kernel `other`: it is not a parallel loop over an array of single bits"):
+        other()
+    assert x[0, 4] == 1 and y[3, 0] == 3

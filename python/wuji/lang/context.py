@@ -57,6 +57,7 @@ class Compilation:
         self.stopped: list[int] = []  # numbers of fields under `ti.stop_grad`
         self.functions: dict[Any, Any] = {}  # real functions -> their declarations
         self.config = LoopConfig()
+        self.bit_loops: list[tuple[str, int]] = []  # file and line of loops with `bit_vectorize`
         self.outermost = True  # whether a loop here would be outermost in the kernel
         self.inactive: list[Any] = []  # nodes under `ti.no_activate`
 
@@ -94,13 +95,14 @@ class Compilation:
 class LoopConfig:
     """The `ti.loop_config` settings for the next loop."""
 
-    __slots__ = ("block_dim", "parallelize", "serialize", "simd")
+    __slots__ = ("bit_vectorize", "block_dim", "parallelize", "serialize", "simd")
 
     def __init__(self) -> None:
         self.block_dim: int | None = None
         self.serialize = False
         self.parallelize: int | None = None
         self.simd: bool | None = None
+        self.bit_vectorize = False
 
 
 # Python code in other threads is not part of the kernel.

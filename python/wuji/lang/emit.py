@@ -203,16 +203,18 @@ def floor_divide(a: Any, b: Any) -> Expr:
         return binary("shr", a, n.bit_length() - 1, "//", dtype)
     x, y = same(a, b, "//", dtype)
     quotient = bld.binary("div", x.id, y.id)
-    off = _needs_floor_fix(x, y)
+    off = _needs_floor_fix(x, y, n)
     less = bld.binary("sub", quotient, fit(1, x.ty).id)
     return Expr(bld.select(off, less, quotient), x.ty)
 
 
-def _needs_floor_fix(x: Expr, y: Expr) -> int:
-    """Return whether the remainder is nonzero and its sign differs from the divisor's."""
+def _needs_floor_fix(x: Expr, y: Expr, divisor: int | None) -> int:
+    """Return whether the remainder is nonzero and its sign differs from that of the divisor, which may be a constant."""
     bld = context.builder()
     zero = bld.zero(x.ty.ir)
     rest = bld.binary("rem", x.id, y.id)
+    if divisor is not None and divisor > 0:
+        return bld.compare("lt", rest, zero)
     some = bld.compare("ne", rest, zero)
     signs = bld.compare("lt", bld.binary("xor", rest, y.id), zero)
     return bld.binary("and", some, signs)
@@ -233,7 +235,7 @@ def modulo(a: Any, b: Any) -> Expr:
     x, y = same(a, b, "%", dtype)
     rest = bld.binary("rem", x.id, y.id)
     more = bld.binary("add", rest, y.id)
-    return Expr(bld.select(_needs_floor_fix(x, y), more, rest), x.ty)
+    return Expr(bld.select(_needs_floor_fix(x, y, n), more, rest), x.ty)
 
 
 def power(a: Any, b: Any) -> Expr:

@@ -325,6 +325,8 @@ class Kernel:
             print(b.text())
         native = cx.runtime.native
         program = b.finish(native, binder.arguments, binder.derivatives() if mode else [])
+        for path, line in cx.bit_loops:
+            self._check_bits(native.explain(), path, line)
         code = Specialization(program, binder.taker(), wrap if mode in ("", "forward", "constant") else None)
         code.gradients = bool(binder.gradients or binder.tangents)
         code.leaves, code.arrays, code.sparse = cx.leaves, binder.arrays, list(cx.sparse.values())
@@ -335,6 +337,21 @@ class Kernel:
             code.positions = {n: at for at, (kind, n) in enumerate(binder.arguments) if kind == "p"}
         code.keys = frozenset(leaf.key for leaf in cx.leaves.values())
         return code
+
+    def _check_bits(self, remarks: list[str], path: str, line: int) -> None:
+        """Warn if a loop with `bit_vectorize=True` does not handle a word of bits at a time."""
+        own = [remark for remark in remarks if remark.startswith(f"{path}:{line}:")]
+        if any("bits at a time" in remark for remark in own) or not any(f" {self.function.__name__}." in remark for remark in remarks):
+            # The interpreter explains nothing.
+            return
+        reasons = [remark.split("bit by bit: ", 1)[1] for remark in own if "bit by bit: " in remark]
+        reason = reasons[0] if reasons else "it is not a parallel loop over an array of single bits that fill their words"
+        warnings.warn(
+            f"{path}:{line}: `bit_vectorize=True` has no effect on this loop of kernel `{self.function.__name__}`: {reason}\n"
+            "  = help: the page on quantized types lists what such a loop can do",
+            RuntimeWarning,
+            stacklevel=5,
+        )
 
     def _assignable(self, cx: Compilation, fc: FunctionCompiler) -> None:
         """Turn parameters that the body assigns to into variables."""

@@ -27,7 +27,7 @@ def loop_config(
         serialize: Run the iterations in order, on one thread.
         parallelize: 1 means `serialize`; other values are accepted and ignored. The world sets the number of threads.
         block_dim_adaptive: Accepted and ignored.
-        bit_vectorize: Accepted and ignored: the compiler decides how many elements of a bit array it handles at a time.
+        bit_vectorize: Warn if the loop does not handle a word of bits at a time, with the reason. The compiler does so wherever it can.
         simd: Force or forbid vectorization. None lets the compiler decide. An extension to Taichi's API.
     """
     if block_dim is not None and (not isinstance(block_dim, int) or block_dim < 1):
@@ -37,6 +37,7 @@ def loop_config(
     config.parallelize = parallelize
     config.block_dim = block_dim
     config.simd = simd
+    config.bit_vectorize = bool(bit_vectorize)
 
 
 @kernel_only

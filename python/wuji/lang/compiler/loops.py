@@ -127,6 +127,8 @@ class Loops:
             hints["block_size"] = config.block_dim
         if config.simd is not None:
             hints["simd"] = config.simd
+        if config.bit_vectorize:
+            cx.bit_loops.append(cx.location)
         over = self._native_domain(domain)
         label, ids = b.begin_foreach(over, **hints)
         cx.loop, before = object(), cx.loop
