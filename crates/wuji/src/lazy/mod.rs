@@ -35,7 +35,8 @@ impl Launch<'_> {
         let Some(lazy) = world.lazy() else {
             return Ok(None);
         };
-        if !self.arrays.is_empty() || !self.compiled.can_wait() {
+        let watched = world.watch().is_some();
+        if watched || !self.arrays.is_empty() || !self.compiled.can_wait() {
             return Ok(None);
         }
         let tasks = lazy.tasks_of(self.compiled)?;
