@@ -218,7 +218,7 @@ def test_solvers_are_interrupted(call):
             print("not interrupted", time.time() - begin)
         except Alarm:
             print("interrupted", time.time() - begin < 20)
-        print(solver.info())
+        print(solver.info(), flush=True)
         os._exit(0)
     """)
     assert done.stdout.splitlines() == ["interrupted True", "False"], done.stdout + done.stderr

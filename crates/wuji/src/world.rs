@@ -723,7 +723,10 @@ impl WorldBuilder {
             .unwrap_or_else(|| std::env::var_os("WUJI_LAZY").is_some_and(|v| v == "1"));
         // A debug world tells what is wrong with a launch at once.
         let lazy = lazy && !self.options.debug;
-        let lazy = lazy.then(|| Lazy::new(&self.options, self.window));
+        let lazy = lazy.then(|| {
+            let limited = self.device.time_limit.is_some();
+            Lazy::new(&self.options, self.window, !limited)
+        });
         Ok(World {
             inner: Arc::new(Inner {
                 device,

@@ -118,6 +118,10 @@ pub fn refusal(graph: &Graph, options: &Options, a: usize, b: usize) -> Option<R
             return Some(Refusal::Obstacle(obstacle.text()));
         }
     }
+    // In a fused loop, the parts of a sum could be others.
+    if options.deterministic && (sums_floats(first) || sums_floats(second)) {
+        return Some(Refusal::Obstacle("its float sums have a fixed order"));
+    }
     if !same_iterations(first, second) {
         return Some(Refusal::Iterations);
     }
@@ -160,6 +164,17 @@ fn same_iterations(a: &Node, b: &Node) -> bool {
         }
         (Space::Serial | Space::Box(_) | Space::Cells(_) | Space::Unknown, _) => false,
     }
+}
+
+/// Whether iterations update floats that others update, too.
+fn sums_floats(node: &Node) -> bool {
+    let m = &node.task.module;
+    let fields = node.task.summary.fields.iter();
+    fields.into_iter().any(|used| {
+        let elem = m.fields[used.field].elem;
+        let floats = m.structs.flatten(elem).iter().any(|s| s.is_float());
+        floats && used.updates.is_some() && used.reach == Reach::Anywhere
+    })
 }
 
 /// The value of a bound in this launch.

@@ -67,13 +67,16 @@ enum Step {
 }
 
 impl Lazy {
-    pub(crate) fn new(options: &Options, limit: Option<usize>) -> Lazy {
+    /// Without `fuse`, every launch keeps its tasks: a time limit is that of one launch.
+    pub(crate) fn new(options: &Options, limit: Option<usize>, fuse: bool) -> Lazy {
+        let mut switches = Switches::without(&options.without);
+        switches.fusion &= fuse;
         Lazy {
             waiting: AtomicBool::new(false),
             pending: Mutex::default(),
             planner: Mutex::new(Planner {
                 bank: Bank::new(options),
-                switches: Switches::without(&options.without),
+                switches,
                 limit: limit.unwrap_or(MOST_LAUNCHES).max(1),
                 plans: FxHashMap::default(),
                 code: FxHashMap::default(),

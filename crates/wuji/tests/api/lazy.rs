@@ -319,6 +319,50 @@ fn graphs_print_their_tasks_and_states() {
 }
 
 #[test]
+fn deterministic_sums_have_the_bits_of_an_eager_world() {
+    let run = |lazy: bool| {
+        let builder = World::builder().deterministic(true).threads(2);
+        let world = builder.lazy(lazy).build().unwrap();
+        let x = world.field::<f32, 1>("x", 100_000).unwrap();
+        let y = world.field::<f32, 1>("y", 100_000).unwrap();
+        let sum = world.field::<f32, 0>("sum", [0_usize; 0]).unwrap();
+        let values: Vec<f32> = (0..100_000).map(|i| (i as f32 * 0.37).sin()).collect();
+        y.copy_from(&values).unwrap();
+        copy_plus(&y, &x, 0.1).unwrap();
+        product(&x, &y).unwrap();
+        copy_plus(&y, &x, 0.3).unwrap();
+        total(&x, &sum).unwrap();
+        let first = sum.get([0_i32; 0]).unwrap();
+        (first.to_bits(), x.to_vec().unwrap(), tasks(&world))
+    };
+    let (lazy, eager) = (run(true), run(false));
+    assert_eq!((lazy.0, lazy.1), (eager.0, eager.1));
+    assert_eq!(lazy.2, 3);
+}
+
+#[kernel]
+fn product(x: &Field<f32, 1>, y: &Field<f32, 1>) {
+    for [i] in y {
+        y[[i]] = x[[i]] * y[[i]];
+    }
+}
+
+#[test]
+fn time_limits_are_those_of_single_launches() {
+    let limit = std::time::Duration::from_secs(100);
+    let world = World::builder()
+        .lazy(true)
+        .time_limit(limit)
+        .build()
+        .unwrap();
+    let x = world.field::<f32, 1>("x", 100).unwrap();
+    add(&x, 1.0).unwrap();
+    add(&x, 1.0).unwrap();
+    assert_eq!(x.get(0).unwrap(), 2.0);
+    assert_eq!(tasks(&world), 2);
+}
+
+#[test]
 fn fills_wait() {
     let world = lazy();
     let x = world.field::<f32, 1>("x", 100).unwrap();
