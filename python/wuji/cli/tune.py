@@ -80,10 +80,8 @@ def _quant(args: argparse.Namespace) -> int:
 
 def _load(file: str) -> Any:
     """Import a file. It is not `__main__`: what it does only as a program, it does not do here."""
-    from ..compat import taichi
-
     # `import taichi` works in the file.
-    taichi.install()
+    importlib.import_module("wuji.compat.taichi").install()
     sys.path.insert(0, os.path.dirname(os.path.abspath(file)))
     spec = importlib.util.spec_from_file_location("wuji_tuned_program", file)
     assert spec is not None and spec.loader is not None
