@@ -1,5 +1,6 @@
 //! New modules from pieces of others: one task of a kernel, or several tasks as one.
 
+use crate::walk::{each_inst, each_use, regions_in};
 use cranelift_entity::SecondaryMap;
 use rustc_hash::FxHashMap;
 use wuji_compile::rewrite::{Map, copy_body, copy_inst};
@@ -235,7 +236,8 @@ impl Build {
 /// The fields that a piece mentions.
 fn fields_of(f: &Function, piece: &Piece) -> Vec<Field> {
     let mut out = Vec::new();
-    let mut visit = |op: &Op| {
+    let mut visit = |inst: Inst| {
+        let op = &f.insts[inst].op;
         let mut add = |field: Field| {
             if !out.contains(&field) {
                 out.push(field);
@@ -250,19 +252,10 @@ fn fields_of(f: &Function, piece: &Piece) -> Vec<Field> {
         }
     };
     match piece {
-        Piece::Serial(insts) => insts.iter().for_each(|i| each(f, *i, &mut visit)),
-        Piece::Loop(inst) => each(f, *inst, &mut visit),
+        Piece::Serial(insts) => insts.iter().for_each(|i| each_inst(f, *i, &mut visit)),
+        Piece::Loop(inst) => each_inst(f, *inst, &mut visit),
     }
     out
-}
-
-fn each(f: &Function, inst: Inst, visit: &mut impl FnMut(&Op)) {
-    visit(&f.insts[inst].op);
-    for r in &f.insts[inst].regions {
-        for i in &f.regions[*r].insts {
-            each(f, *i, visit);
-        }
-    }
 }
 
 /// Copies pieces of one function into another.
@@ -285,7 +278,7 @@ impl Copy<'_> {
     /// Makes what an instruction uses of the entry region available: it is pure.
     fn provide_for(&mut self, inst: Inst) {
         let mut used = Vec::new();
-        outside_uses(self.from, inst, &mut used);
+        each_use(self.from, inst, &mut |v| used.push(v));
         for v in used {
             self.provide(v);
         }
@@ -317,7 +310,7 @@ impl Copy<'_> {
         let body = data.regions[0];
         let old_label = data.op.label();
         let params = self.from.regions[body].params.clone();
-        let (region, label) = *looped.get_or_insert_with(|| {
+        let (region, _) = *looped.get_or_insert_with(|| {
             let types: Vec<Type> = params.iter().map(|p| self.from.ty(*p)).collect();
             let region = self.f.add_region(&types);
             let label = self.f.fresh_label();
@@ -363,9 +356,7 @@ impl Copy<'_> {
         let copy = self.f.add_inst(Op::Block(block), Values::new(), &[], span);
         self.f.insts[copy].regions.push(inner);
         self.f.regions[region].insts.push(copy);
-        let mut regions = Vec::new();
-        crate::summary::nested(self.f, copy, &mut regions);
-        for r in regions {
+        for r in regions_in(self.f, copy) {
             let term = &mut self.f.regions[r].term;
             if let Term::Continue(to, values) = term
                 && *to == block
@@ -373,17 +364,5 @@ impl Copy<'_> {
                 *term = Term::Break(block, values.clone());
             }
         }
-        let _ = label;
-    }
-}
-
-/// Values that an instruction or its regions use, and that are defined outside of it.
-fn outside_uses(f: &Function, inst: Inst, out: &mut Vec<Value>) {
-    out.extend(f.insts[inst].args.iter().copied());
-    for r in &f.insts[inst].regions {
-        for i in &f.regions[*r].insts {
-            outside_uses(f, *i, out);
-        }
-        out.extend(f.regions[*r].term.args().iter().copied());
     }
 }

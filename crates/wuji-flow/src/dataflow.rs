@@ -9,6 +9,7 @@ use wuji_ir::ops::{Op, Place, Step};
 use wuji_ir::types::Scalar;
 
 use crate::summary::{FieldUse, Reach, Summary};
+use crate::walk::each_inst;
 
 /// Removes loads and stores that are not needed. Only fields whose accesses are all to existing elements of the iteration take part.
 pub(crate) fn optimize(m: &mut Module, options: &Options) {
@@ -131,7 +132,7 @@ impl Forward<'_> {
         let data = &f.insts[inst];
         if !data.regions.is_empty() {
             // What a region writes is unknown in it, because it may run again, and after it.
-            let written = written_in(f, inst);
+            let written = fields_in(f, inst, false);
             known.retain(|(key, _)| !written.contains(&key.field));
             for r in &data.regions {
                 self.region(*r, &mut known.clone());
@@ -167,18 +168,20 @@ impl Forward<'_> {
     }
 }
 
-fn written_in(f: &Function, inst: Inst) -> Vec<Field> {
+/// The fields that the regions of an instruction write, or with `reads` access at all.
+fn fields_in(f: &Function, inst: Inst, reads: bool) -> Vec<Field> {
     let mut out = Vec::new();
-    let mut work: Vec<Region> = f.insts[inst].regions.to_vec();
-    while let Some(region) = work.pop() {
-        for inst in &f.regions[region].insts {
-            let data = &f.insts[*inst];
-            if let Some(Place::Field(field)) = data.op.written_access().map(|a| a.place) {
-                out.push(field);
-            }
-            work.extend(&data.regions);
+    each_inst(f, inst, &mut |i| {
+        let op = &f.insts[i].op;
+        let access = if reads {
+            op.access()
+        } else {
+            op.written_access()
+        };
+        if let Some(Place::Field(field)) = access.map(|a| a.place) {
+            out.push(field);
         }
-    }
+    });
     out
 }
 
@@ -192,7 +195,7 @@ fn remove_overwritten(f: &mut Function, region: Region, fields: &[Field]) {
         for inst in f.regions[region].insts.iter().rev() {
             let data = &f.insts[*inst];
             if !data.regions.is_empty() {
-                let used = accessed_in(f, *inst);
+                let used = fields_in(f, *inst, true);
                 later.retain(|key| !used.contains(&key.field));
                 continue;
             }
@@ -215,19 +218,4 @@ fn remove_overwritten(f: &mut Function, region: Region, fields: &[Field]) {
         }
     }
     f.regions[region].insts.retain(|inst| !dead.contains(inst));
-}
-
-fn accessed_in(f: &Function, inst: Inst) -> Vec<Field> {
-    let mut out = Vec::new();
-    let mut work: Vec<Region> = f.insts[inst].regions.to_vec();
-    while let Some(region) = work.pop() {
-        for inst in &f.regions[region].insts {
-            let data = &f.insts[*inst];
-            if let Some(Place::Field(field)) = data.op.access().map(|a| a.place) {
-                out.push(field);
-            }
-            work.extend(&data.regions);
-        }
-    }
-    out
 }

@@ -17,6 +17,7 @@ pub mod rules;
 mod split;
 pub mod summary;
 pub mod task;
+mod walk;
 pub mod window;
 
 pub use bank::Bank;

@@ -3,9 +3,6 @@
 use crate::graph::{EdgeKind, Graph, Node, State};
 use std::fmt::Write as _;
 
-/// Names for trees: their number in the window by default.
-pub type TreeName<'a> = &'a dyn Fn(u32) -> String;
-
 /// One line for each task, and one for each edge into it.
 pub fn text(graph: &Graph, name: &dyn Fn(&State) -> String) -> String {
     let mut out = String::new();

@@ -2,6 +2,7 @@
 
 use crate::combine::{Combined, Part, Piece, combine};
 use crate::summary::entry_loops;
+use crate::walk::{each_inst, each_use};
 use rustc_hash::FxHashMap;
 use wuji_compile::{Cx, Options, run_pass};
 use wuji_ir::Result;
@@ -102,8 +103,8 @@ fn crosses(f: &Function, pieces: &[Piece]) -> bool {
         let mut foreign = false;
         let mut visit = |v: Value| foreign |= home.get(&v).is_some_and(|h| *h != k) && !pure(v);
         match piece {
-            Piece::Serial(insts) => insts.iter().for_each(|i| uses(f, *i, &mut visit)),
-            Piece::Loop(inst) => uses(f, *inst, &mut visit),
+            Piece::Serial(insts) => insts.iter().for_each(|i| each_use(f, *i, &mut visit)),
+            Piece::Loop(inst) => each_use(f, *inst, &mut visit),
         }
         foreign
     }) || uses_locals_of_others(f, pieces)
@@ -121,8 +122,8 @@ fn uses_locals_of_others(f: &Function, pieces: &[Piece]) -> bool {
             }
         };
         match piece {
-            Piece::Serial(insts) => insts.iter().for_each(|i| each(f, *i, &mut visit)),
-            Piece::Loop(inst) => each(f, *inst, &mut visit),
+            Piece::Serial(insts) => insts.iter().for_each(|i| each_inst(f, *i, &mut visit)),
+            Piece::Loop(inst) => each_inst(f, *inst, &mut visit),
         }
         foreign
     })
@@ -146,23 +147,4 @@ fn recomputable(f: &Function) -> FxHashMap<Value, u32> {
         }
     }
     cost
-}
-
-fn uses(f: &Function, inst: Inst, visit: &mut impl FnMut(Value)) {
-    f.insts[inst].args.iter().for_each(|v| visit(*v));
-    for r in &f.insts[inst].regions {
-        for i in &f.regions[*r].insts {
-            uses(f, *i, visit);
-        }
-        f.regions[*r].term.args().iter().for_each(|v| visit(*v));
-    }
-}
-
-fn each(f: &Function, inst: Inst, visit: &mut impl FnMut(Inst)) {
-    visit(inst);
-    for r in &f.insts[inst].regions {
-        for i in &f.regions[*r].insts {
-            each(f, *i, visit);
-        }
-    }
 }

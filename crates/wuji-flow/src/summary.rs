@@ -1,5 +1,6 @@
 //! Effect summaries: what a task reads and writes, and where.
 
+use crate::walk::regions_in;
 use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
 use wuji_compile::analysis::affine::{Affine, AffineAnalysis};
@@ -39,13 +40,6 @@ pub struct FieldUse {
     pub covers: bool,
     /// May activate cells that the loop is not at.
     pub activates: bool,
-}
-
-impl FieldUse {
-    /// Whether an element is read that the same iteration has not stored to before.
-    pub fn needs_old(&self) -> bool {
-        self.reads && !self.covers
-    }
 }
 
 /// How a task uses the cells of a tree.
@@ -193,10 +187,6 @@ impl Summary {
 
     pub fn field(&self, field: Field) -> Option<&FieldUse> {
         self.fields.iter().find(|u| u.field == field)
-    }
-
-    pub fn mask(&self, tree: Tree) -> Option<&MaskUse> {
-        self.masks.iter().find(|u| u.tree == tree)
     }
 
     /// Whether it changes anything.
@@ -626,10 +616,8 @@ fn mentions(f: &Function, inst: Inst, field: Field) -> bool {
 /// Whether an iteration can end before the end of its region.
 pub(crate) fn leaves_early(f: &Function, region: Region, foreach: Option<Inst>) -> bool {
     let label = foreach.and_then(|inst| f.insts[inst].op.label());
-    let mut regions: Vec<Region> = Vec::new();
-    for inst in &f.regions[region].insts {
-        nested(f, *inst, &mut regions);
-    }
+    let insts = f.regions[region].insts.iter();
+    let regions: Vec<Region> = insts.flat_map(|inst| regions_in(f, *inst)).collect();
     regions.iter().any(|r| match &f.regions[*r].term {
         Term::Continue(l, _) => Some(*l) == label,
         Term::Return(_) => true,
@@ -638,15 +626,6 @@ pub(crate) fn leaves_early(f: &Function, region: Region, foreach: Option<Inst>) 
         // An assertion ends its iteration.
         (f.regions[*r].insts.iter()).any(|i| matches!(f.insts[*i].op, Op::Assert(_)))
     }) || (f.regions[region].insts.iter()).any(|i| matches!(f.insts[*i].op, Op::Assert(_)))
-}
-
-pub(crate) fn nested(f: &Function, inst: Inst, out: &mut Vec<Region>) {
-    for r in &f.insts[inst].regions {
-        out.push(*r);
-        for i in &f.regions[*r].insts {
-            nested(f, *i, out);
-        }
-    }
 }
 
 /// The number of a field in its tree.

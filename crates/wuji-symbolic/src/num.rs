@@ -11,7 +11,7 @@ use std::num::FpCategory;
 use std::panic::Location;
 
 impl Sym {
-    /// A property of a constant; of anything else it cannot be told while tracing.
+    /// A property of a constant; of anything else it is unknown while tracing.
     #[track_caller]
     fn ask<R>(self, question: &str, answer: impl FnOnce(f64) -> R, otherwise: R) -> R {
         let caller = Location::caller();

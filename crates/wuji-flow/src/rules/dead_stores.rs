@@ -2,7 +2,7 @@
 //! not run.
 
 use crate::bank::Bank;
-use crate::graph::{EdgeKind, Graph, Node};
+use crate::graph::{Graph, Node};
 use crate::window::Fuel;
 use wuji_ir::entities::Field;
 
@@ -70,12 +70,4 @@ fn is_covered(left: &[Option<Node>], at: usize, node: &Node, field: Field) -> bo
         }
     }
     false
-}
-
-/// Which edges would make a store live; for explanations.
-pub fn readers(graph: &Graph, node: usize) -> usize {
-    let edges = graph.edges.iter();
-    edges
-        .filter(|e| e.from == node && e.kind == EdgeKind::ReadAfterWrite)
-        .count()
 }

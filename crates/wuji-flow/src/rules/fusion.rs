@@ -18,8 +18,6 @@ const MOST_FIELDS: usize = 24;
 /// Why two tasks are not fused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// A task between them needs the first and is needed by the second.
-    Between,
     Obstacle(&'static str),
     /// They run over different iterations.
     Iterations,

@@ -641,7 +641,7 @@ impl<E: From<Error>> Search<'_, E> {
     }
 }
 
-/// The front goes on to errors of this size, however small the bound is.
+/// The front includes points with errors down to this size, however small the bound is.
 const LEAST_SHOWN: f64 = 1e-3;
 /// How many exchanges of bits are tried.
 const EXCHANGES: usize = 4;
