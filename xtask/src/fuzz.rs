@@ -26,6 +26,8 @@ enum Campaign {
     Python,
     /// Calls of the Python API, with injected faults.
     Hosts,
+    /// Sequences of launches in lazy and eager worlds.
+    Lazy,
 }
 
 impl Campaign {
@@ -35,13 +37,14 @@ impl Campaign {
             (args.flag("--grad"), Campaign::Gradients),
             (args.flag("--python"), Campaign::Python),
             (args.flag("--hosts"), Campaign::Hosts),
+            (args.flag("--lazy"), Campaign::Lazy),
         ];
         let mut chosen = flags.into_iter().filter(|f| f.0).map(|f| f.1);
         match (chosen.next(), chosen.next()) {
             (None, _) => Ok(Campaign::Programs),
             (Some(campaign), None) => Ok(campaign),
             (Some(_), Some(_)) => {
-                Err("choose one of `--wir`, `--grad`, `--python` and `--hosts`".to_owned())
+                Err("choose one of `--wir`, `--grad`, `--python`, `--hosts` and `--lazy`".to_owned())
             }
         }
     }
@@ -62,6 +65,11 @@ impl Campaign {
             }
             Campaign::Python => python::fuzzer(llvm, "programs")?,
             Campaign::Hosts => python::fuzzer(llvm, "hosts")?,
+            Campaign::Lazy => {
+                let mut command = program(llvm, "fuzz", PROFILE);
+                command.arg("--windows");
+                command
+            }
         })
     }
 }

@@ -37,11 +37,13 @@ Run all checks that a change must pass
 
 Usage: cargo xtask test [--quick] [--fuzz-seconds N]
        cargo xtask test --backend cuda
+       cargo xtask test --lazy
 
   --quick            run only the rules, `cargo test` (with the filetests) and the Python tests; no lints or doc tests
   --fuzz-seconds N   fuzz for so long, beyond the fixed number of programs that the tests try
   --backend cuda     instead, run the tests that support it on the first GPU, including those in Python;
                      for a GPU machine without Rust, use `bundle` and WUJI_TEST_BACKEND=cuda sh test.sh
+  --lazy             instead, run the tests of the public API and those in Python with lazy worlds (WUJI_LAZY=1)
 
 The Python tests run in a virtual environment, target/python, with NumPy, pytest, mypy and Jupyter packages.
 It also contains NVIDIA's ptxas, which assembles the PTX of kernels (unless WUJI_PTXAS or the path provides one).
@@ -107,13 +109,14 @@ error. To install Taichi:
 const FUZZ: &str = "\
 Random inputs, in search of crashes and wrong results
 
-Usage: cargo xtask fuzz [--wir | --grad | --python | --hosts] [--seconds N] [--seed S]
+Usage: cargo xtask fuzz [--wir | --grad | --python | --hosts | --lazy] [--seconds N] [--seed S]
 
 Without a choice: random kernels over random layouts, in IR; the interpreter against compiled code.
 
   --grad        derivatives of random kernels: in reverse mode, in forward mode, by finite differences, as machine code
   --wir         mutated files of textual IR: refused with an error, or compiled to the same results
   --python      random kernels in Python: NumPy, the interpreter, compiled code, constants against variables
+  --lazy        random kernels, launched several times in a lazy world and in an eager one, on the interpreter
   --hosts       random calls of the Python API with injected faults: out of memory, disk full, signals, kill
   --seconds N   duration (default 60)
   --seed S      first seed (default: from the clock; always printed)

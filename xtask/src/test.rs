@@ -21,7 +21,11 @@ pub(crate) fn test(words: &[String]) -> Outcome {
     let quick = args.flag("--quick");
     let seconds = args.number("--fuzz-seconds")?;
     let backend = args.value("--backend")?;
+    let lazy = args.flag("--lazy");
     args.finish("test")?;
+    if lazy {
+        return in_lazy_worlds();
+    }
     match backend.as_deref() {
         None | Some("cpu") => {}
         Some("cuda") => return on_gpu(),
@@ -114,6 +118,22 @@ fn on_gpu() -> Outcome {
     }
     match crate::python::tests(&llvm) {
         Ok(mut tests) => steps.run("python", tests.env("TI_ARCH", "cuda")),
+        Err(why) => steps.fail("python", &why),
+    }
+    steps.finish()
+}
+
+/// Runs the tests of the public API and of the Python package with worlds that are lazy, unless a test says otherwise.
+fn in_lazy_worlds() -> Outcome {
+    let llvm = setup::setup()?;
+    let mut steps = Steps::new();
+    for (package, program) in [("wuji", "api"), ("wuji-tests", "suite")] {
+        let mut tests = cargo(&llvm);
+        tests.args(["test", "--no-fail-fast", "-p", package, "--test", program]);
+        steps.run(program, tests.env("WUJI_LAZY", "1"));
+    }
+    match crate::python::tests(&llvm) {
+        Ok(mut tests) => steps.run("python", tests.env("WUJI_LAZY", "1")),
         Err(why) => steps.fail("python", &why),
     }
     steps.finish()

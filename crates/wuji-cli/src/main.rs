@@ -6,6 +6,7 @@ mod doctor;
 mod example;
 mod explain;
 mod failure;
+mod flow;
 mod growing;
 mod input;
 mod markdown;
@@ -32,6 +33,7 @@ Examples:
   wuji explain W0401              explain an error code
   wuji opt KERNEL.wir             compile a kernel in textual IR and print the result
   wuji run KERNEL.wir             launch it
+  wuji flow A.wir B.wir           show how launches are optimized together
   wuji tune quant KERNEL.wir      choose the bits of its fields
   wuji example                    list the examples
   wuji example julia --open       run one and open its picture
@@ -61,6 +63,11 @@ enum Command {
     ///
     /// The `; run:` lines of the file contain inputs and expected outputs; a mismatch is an error.
     Run(run::Run),
+    /// Show how a sequence of launches is optimized together, as in a lazy world.
+    ///
+    /// Kernels are split into tasks; the graph has an edge for each state that one task leaves to another. Tasks that were not
+    /// fused come with the reason.
+    Flow(flow::Flow),
     /// Choose the types of fields.
     ///
     /// Runs a kernel with other types of its fields, and finds those that need the least memory for an error.
@@ -88,6 +95,7 @@ impl Command {
             Command::Doctor(doctor) => doctor.run(out),
             Command::Opt(opt) => opt.run(out),
             Command::Run(run) => run.run(out),
+            Command::Flow(flow) => flow.run(out),
             Command::Tune(tune) => tune.run(out),
             Command::Explain(explain) => explain.run(out),
             Command::Cache(cache) => cache.run(out),

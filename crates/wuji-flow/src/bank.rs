@@ -4,7 +4,7 @@ use crate::combine::{Combined, Part, Piece, combine};
 use crate::dataflow;
 use crate::split;
 use crate::summary::Summary;
-use crate::task::{Task, TaskId};
+use crate::task::{Task, TaskId, TaskPart};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 use wuji_compile::Options;
@@ -12,13 +12,20 @@ use wuji_compile::rewrite::sweep;
 use wuji_ir::Result;
 use wuji_ir::entities::{Field, Inst};
 use wuji_ir::module::Module;
-use wuji_ir::ops::{Op, Place};
+use wuji_ir::ops::{Activation, Op, Place};
 
 /// The most tasks that are kept. A program whose windows never repeat starts again.
 const MOST_TASKS: usize = 4096;
 
 /// Two tasks that are fused: who they are, and for each tree of the second one which tree of both it is.
 type FusionKey = (TaskId, TaskId, Vec<u32>);
+
+/// What is in a task.
+enum Parts<'a> {
+    /// One kernel, by its name.
+    Kernel(&'a str),
+    Of(Vec<TaskPart>),
+}
 
 /// Makes tasks, and remembers them.
 #[derive(Debug)]
@@ -27,6 +34,7 @@ pub struct Bank {
     next: u32,
     fused: FxHashMap<FusionKey, Option<Arc<Task>>>,
     pruned: FxHashMap<(TaskId, Vec<Field>), Option<Arc<Task>>>,
+    demoted: FxHashMap<(TaskId, Vec<Field>), Arc<Task>>,
     made: u64,
 }
 
@@ -37,6 +45,7 @@ impl Bank {
             next: 0,
             fused: FxHashMap::default(),
             pruned: FxHashMap::default(),
+            demoted: FxHashMap::default(),
             made: 0,
         }
     }
@@ -50,13 +59,26 @@ impl Bank {
         self.made
     }
 
-    fn task(&mut self, combined: Combined, parts: usize, depth: usize, whole: bool) -> Arc<Task> {
+    fn task(
+        &mut self,
+        combined: Combined,
+        parts: Parts,
+        depth: usize,
+        whole: bool,
+    ) -> Arc<Task> {
         let id = TaskId(self.next);
         self.next += 1;
         let mut summary = Summary::of(&combined.module);
         if whole {
             summary.ordered |= !combined.module.arrays.is_empty();
         }
+        let parts = match parts {
+            Parts::Kernel(kernel) => vec![TaskPart {
+                kernel: kernel.into(),
+                cost: summary.cost,
+            }],
+            Parts::Of(parts) => parts,
+        };
         Arc::new(Task {
             id,
             summary,
@@ -72,7 +94,7 @@ impl Bank {
     pub fn tasks_of(&mut self, module: &Module) -> Result<Vec<Arc<Task>>> {
         let prepared = split::prepare(module.clone(), &self.options)?;
         if let Some(pieces) = split::split(&prepared) {
-            let tasks = pieces.into_iter().map(|p| self.task(p, 1, 0, false));
+            let tasks = pieces.into_iter().map(|p| self.task(p, Parts::Kernel(&module.name), 0, false));
             return Ok(tasks.collect());
         }
         let trees = (0..prepared.trees.len() as u32).collect();
@@ -80,13 +102,14 @@ impl Bank {
             module: prepared,
             trees,
         };
-        Ok(vec![self.task(whole, 1, 0, true)])
+        Ok(vec![self.task(whole, Parts::Kernel(&module.name), 0, true)])
     }
 
     fn make_room(&mut self) {
-        if self.fused.len() + self.pruned.len() > MOST_TASKS {
+        if self.fused.len() + self.pruned.len() + self.demoted.len() > MOST_TASKS {
             self.fused.clear();
             self.pruned.clear();
+            self.demoted.clear();
         }
     }
 
@@ -123,8 +146,9 @@ impl Bank {
         let mut combined = combine(&name, &parts)?;
         dataflow::optimize(&mut combined.module, &self.options);
         self.made += 1;
-        let (parts, depth) = (a.0.parts + b.0.parts, a.0.depth.max(b.0.depth) + 1);
-        Some(self.task(combined, parts, depth, false))
+        let parts = [&a.0.parts[..], &b.0.parts[..]].concat();
+        let depth = a.0.depth.max(b.0.depth) + 1;
+        Some(self.task(combined, Parts::Of(parts), depth, false))
     }
 
     /// The task without its stores to some fields. `None` if it does nothing else.
@@ -141,10 +165,42 @@ impl Bank {
             trees: (0..module.trees.len() as u32).collect(),
             module,
         };
-        let pruned = self.task(combined, task.parts, task.depth, false);
+        let pruned = self.task(combined, Parts::Of(task.parts.clone()), task.depth, false);
         let pruned = pruned.summary.has_effects().then_some(pruned);
         self.pruned.insert(key, pruned.clone());
         pruned
+    }
+
+    /// The task, whose writes to some fields find every cell active.
+    pub fn demote_activations(&mut self, task: &Arc<Task>, fields: &[Field]) -> Arc<Task> {
+        let key = (task.id, fields.to_vec());
+        if let Some(known) = self.demoted.get(&key) {
+            return known.clone();
+        }
+        self.make_room();
+        let mut module = (*task.module).clone();
+        if let Some(kernel) = module.kernel {
+            for data in module.funcs[kernel].insts.values_mut() {
+                if data.op.written_access().is_none() {
+                    continue;
+                }
+                let Some(access) = data.op.access_mut() else {
+                    continue;
+                };
+                // Not `KnownActive`: the earlier launch may have found no memory for them.
+                if matches!(access.place, Place::Field(field) if fields.contains(&field)) {
+                    access.activation = Activation::Never;
+                }
+            }
+        }
+        self.made += 1;
+        let combined = Combined {
+            trees: (0..module.trees.len() as u32).collect(),
+            module,
+        };
+        let demoted = self.task(combined, Parts::Of(task.parts.clone()), task.depth, false);
+        self.demoted.insert(key, demoted.clone());
+        demoted
     }
 }
 

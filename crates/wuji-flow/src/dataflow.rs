@@ -42,6 +42,10 @@ pub(crate) fn optimize(m: &mut Module, options: &Options) {
         .collect();
     demote(&mut m.env, f, &updates, || true);
     forward(f, region, &fields);
+    // What is loaded only once is unique only once: more elements are the same.
+    if merge_uniques(f, region) {
+        forward(f, region, &fields);
+    }
     remove_overwritten(f, region, &fields);
     sweep(f);
 }
@@ -111,6 +115,29 @@ fn forward(f: &mut Function, region: Region, fields: &[Field]) {
         pass.region(region, &mut Vec::new());
     }
     replaced.apply(f);
+}
+
+/// Replaces unique values that are the same. Whether there were any.
+fn merge_uniques(f: &mut Function, region: Region) -> bool {
+    let mut replaced = Substitution::new();
+    let mut known: Vec<(Value, Value)> = Vec::new();
+    let mut any = false;
+    for inst in &f.regions[region].insts {
+        let data = &f.insts[*inst];
+        if !matches!(data.op, Op::Unique(_)) {
+            continue;
+        }
+        let (from, value) = (data.args[0], data.results[0]);
+        match known.iter().find(|(v, _)| *v == from) {
+            Some((_, first)) => {
+                replaced.set(value, *first);
+                any = true;
+            }
+            None => known.push((from, value)),
+        }
+    }
+    replaced.apply(f);
+    any
 }
 
 struct Forward<'a> {

@@ -8,10 +8,13 @@
 //! Tasks that rules make are modules before any pass, as if a user had written them, so this crate knows nothing of
 //! backends.
 
+pub mod activation;
 pub mod bank;
 mod combine;
 mod dataflow;
+mod expression;
 pub mod graph;
+mod modules;
 pub mod print;
 pub mod rules;
 mod split;

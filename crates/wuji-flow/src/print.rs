@@ -1,15 +1,41 @@
-//! Graphs as text, DOT and SVG.
+//! Graphs as text, DOT and SVG, and the names in them.
 
 use crate::graph::{EdgeKind, Graph, Node, State};
+use crate::rules::fusion::Unfused;
 use std::fmt::Write as _;
 
-/// One line for each task, and one for each edge into it.
-pub fn text(graph: &Graph, name: &dyn Fn(&State) -> String) -> String {
+/// The names of the fields of each tree of a window.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Names(pub Vec<Vec<String>>);
+
+impl Names {
+    /// A state in words.
+    pub fn state(&self, state: &State) -> String {
+        let of_tree = |tree: u32| {
+            let fields = self.0.get(tree as usize);
+            fields.map_or_else(|| format!("T{tree}"), |names| names.join(", "))
+        };
+        match *state {
+            State::Value { tree, field } => {
+                let fields = self.0.get(tree as usize);
+                let name = fields.and_then(|names| names.get(field as usize));
+                name.cloned().unwrap_or_else(|| state.to_string())
+            }
+            State::Mask(tree) => format!("mask of {}", of_tree(tree)),
+            State::List(tree) => format!("list of {}", of_tree(tree)),
+            State::Allocator(tree) => format!("allocator of {}", of_tree(tree)),
+            State::Output => "output".to_owned(),
+        }
+    }
+}
+
+/// One line for each task, one for each edge into it, and one for each task before it that it was not fused with.
+pub fn text(graph: &Graph, unfused: &[Unfused], names: &Names) -> String {
     let mut out = String::new();
     for (k, node) in graph.nodes.iter().enumerate() {
         let list = |states: &[State]| {
-            let names: Vec<String> = states.iter().map(name).collect();
-            names.join(", ")
+            let list: Vec<String> = states.iter().map(|s| names.state(s)).collect();
+            list.join(", ")
         };
         let _ = writeln!(out, "{k}: {}", label(node));
         if !node.reads.is_empty() {
@@ -24,14 +50,18 @@ pub fn text(graph: &Graph, name: &dyn Fn(&State) -> String) -> String {
                 EdgeKind::WriteAfterWrite => "overwrites",
                 EdgeKind::WriteAfterRead => "after read",
             };
-            let _ = writeln!(out, "    <- {} ({what}: {})", edge.from, name(&edge.state));
+            let _ = writeln!(out, "    <- {} ({what}: {})", edge.from, names.state(&edge.state));
+        }
+        for pair in unfused.iter().filter(|pair| pair.second == k) {
+            let why = pair.refusal.text(names);
+            let _ = writeln!(out, "    not fused with {}: {why}", pair.first);
         }
     }
     out
 }
 
 /// For Graphviz: `dot -Tsvg`.
-pub fn dot(graph: &Graph, name: &dyn Fn(&State) -> String) -> String {
+pub fn dot(graph: &Graph, names: &Names) -> String {
     let mut out = String::from("digraph flow {\n  node [shape=box, fontname=\"sans-serif\"];\n");
     for (k, node) in graph.nodes.iter().enumerate() {
         let _ = writeln!(out, "  n{k} [label=\"{}\"];", escaped(&label(node)));
@@ -47,7 +77,7 @@ pub fn dot(graph: &Graph, name: &dyn Fn(&State) -> String) -> String {
             "  n{} -> n{} [style={style}, label=\"{}\"];",
             edge.from,
             edge.to,
-            escaped(&name(&edge.state))
+            escaped(&names.state(&edge.state))
         );
     }
     out.push_str("}\n");
@@ -58,7 +88,7 @@ const ROW: usize = 64;
 const COLUMN: usize = 220;
 
 /// A drawing: tasks in rows by the length of the longest path to them.
-pub fn svg(graph: &Graph, name: &dyn Fn(&State) -> String) -> String {
+pub fn svg(graph: &Graph, names: &Names) -> String {
     let mut level = vec![0usize; graph.nodes.len()];
     for edge in &graph.edges {
         level[edge.to] = level[edge.to].max(level[edge.from] + 1);
@@ -89,7 +119,7 @@ pub fn svg(graph: &Graph, name: &dyn Fn(&State) -> String) -> String {
             y1 + 30,
             x2 + 90,
             y2,
-            escaped_xml(&name(&edge.state))
+            escaped_xml(&names.state(&edge.state))
         );
     }
     for (node, (x, y)) in graph.nodes.iter().zip(&places) {

@@ -1,8 +1,10 @@
 //! Effect summaries: what a task reads and writes, and where.
 
+use crate::activation::{ActivatingWrite, activating_writes};
+use crate::expression::loaded_expression;
 use crate::walk::regions_in;
 use rustc_hash::FxHashSet;
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 use wuji_compile::analysis::affine::{Affine, AffineAnalysis};
 use wuji_compile::rewrite::Structure;
 use wuji_ir::entities::{Field, Inst, Region, Tree, Value};
@@ -14,8 +16,27 @@ use wuji_ir::ops::{
 use wuji_ir::types::Scalar;
 
 /// The elements that an iteration accesses: for each axis of the field that the loop's indices determine, the number of the axis,
-/// the number of the loop index, its factor (1 or -1) and an offset. Iterations access different elements.
-pub type OwnElements = SmallVec<[(usize, usize, i64, i64); 3]>;
+/// what determines it, its factor (1 or -1) and an offset. Iterations access different elements.
+pub type OwnElements = SmallVec<[(usize, IndexSource, i64, i64); 3]>;
+
+/// What is different in every iteration.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum IndexSource {
+    /// An index of the loop, by its number.
+    Loop(usize),
+    /// A value that the program says is unique, by its number in [`Summary::uniques`].
+    Unique(usize),
+}
+
+/// A value that the program says is unique.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UniqueIndex {
+    /// How it is computed; fields are written as their position in `fields`.
+    pub expression: String,
+    pub fields: Vec<Field>,
+    /// All iterations together have the numbers below this one.
+    pub count: Option<u64>,
+}
 
 /// Which elements of a field the iterations of a task access.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,6 +100,7 @@ pub enum Obstacle {
     Hints,
     Cooperative,
     Calls,
+    Cells,
     Checks,
     Prints,
     Random,
@@ -95,6 +117,7 @@ impl Obstacle {
             Obstacle::Hints => "it has hints of its own",
             Obstacle::Cooperative => "its iterations form blocks",
             Obstacle::Calls => "it calls a recursive function",
+            Obstacle::Cells => "it asks which cells are active, or changes it",
             Obstacle::Checks => "it has assertions",
             Obstacle::Prints => "it prints",
             Obstacle::Random => "it draws random numbers",
@@ -111,6 +134,10 @@ pub struct Summary {
     pub hints: LoopHints,
     pub fields: Vec<FieldUse>,
     pub masks: Vec<MaskUse>,
+    /// Values that are unique by a hint.
+    pub uniques: Vec<UniqueIndex>,
+    /// Writes that may activate cells.
+    pub activations: Vec<ActivatingWrite>,
     /// The first reason why it cannot be fused.
     pub obstacle: Option<Obstacle>,
     /// Prints, checks and random numbers keep their order.
@@ -132,6 +159,7 @@ impl Summary {
         let mut summary = Summary {
             hints,
             foreach,
+            activations: activating_writes(m, foreach),
             ..Summary::empty(space)
         };
         let indices: Vec<Value> = foreach.map_or_else(Vec::new, |inst| {
@@ -174,6 +202,8 @@ impl Summary {
             hints: LoopHints::default(),
             fields: Vec::new(),
             masks: Vec::new(),
+            uniques: Vec::new(),
+            activations: Vec::new(),
             obstacle: None,
             ordered: false,
             cost: 0,
@@ -352,7 +382,7 @@ impl Walk<'_> {
             }
             OpClass::Thread(_) => self.summary.refuse(Obstacle::Cooperative),
             OpClass::Hint(HintOp::Cache(_)) => self.summary.refuse(Obstacle::Hints),
-            OpClass::Hint(HintOp::AssumeRange(..))
+            OpClass::Hint(HintOp::AssumeRange(..) | HintOp::Unique(_))
             | OpClass::Constant(_)
             | OpClass::Elementwise(_)
             | OpClass::Component(_)
@@ -388,7 +418,7 @@ impl Walk<'_> {
             CellOp::Activate | CellOp::Append => (mask.reads, mask.activates) = (true, true),
             CellOp::Deactivate => (mask.reads, mask.deactivates) = (true, true),
         }
-        self.summary.refuse(Obstacle::Hints);
+        self.summary.refuse(Obstacle::Cells);
     }
 
     fn entry(&mut self, field: Field) -> &mut FieldUse {
@@ -461,6 +491,9 @@ impl Walk<'_> {
         let mut seen: SmallVec<[bool; 3]> = SmallVec::from_elem(false, self.indices.len());
         for (axis, v) in at.iter().enumerate() {
             let expr = self.affine.expr(*v);
+            if let Some((number, factor)) = self.unique_index(&expr) {
+                return Some(smallvec![(axis, number, factor, expr.constant)]);
+            }
             let (lo, hi) = self.affine.range_of(&expr);
             let bits = self.f.ty(*v).as_scalar().map_or(0, Scalar::bits);
             let has_index = self.indices.iter().any(|i| expr.coefficient(*i) != 0);
@@ -473,9 +506,40 @@ impl Walk<'_> {
                 return None;
             }
             seen[number] = true;
-            own.push((axis, number, factor, offset));
+            own.push((axis, IndexSource::Loop(number), factor, offset));
         }
         seen.iter().all(|s| *s).then_some(own)
+    }
+
+    /// The value in an expression that is unique by a hint, with its factor.
+    fn unique_index(&mut self, expr: &Affine) -> Option<(IndexSource, i64)> {
+        let [(v, factor)] = expr.terms[..] else {
+            return None;
+        };
+        let f = self.f;
+        let inst = f.def(v)?;
+        let body = f.insts[self.summary.foreach?].regions[0];
+        // In an inner loop it is many values.
+        let Op::Unique(count) = f.insts[inst].op else {
+            return None;
+        };
+        if factor.abs() != 1 || !f.regions[body].insts.contains(&inst) {
+            return None;
+        }
+        let mut fields = Vec::new();
+        let expression = loaded_expression(f, body, f.insts[inst].args[0], &mut fields)?;
+        let unique = UniqueIndex {
+            expression,
+            fields,
+            count,
+        };
+        let uniques = &mut self.summary.uniques;
+        let known = uniques.iter().position(|u| *u == unique);
+        let number = known.unwrap_or_else(|| {
+            uniques.push(unique);
+            uniques.len() - 1
+        });
+        Some((IndexSource::Unique(number), factor))
     }
 
     /// Whether all elements that iterations have of their own exist.
@@ -484,12 +548,18 @@ impl Walk<'_> {
         if is_sparse(self.m, field) {
             return self.is_own_cell(field, Some(own));
         }
+        if let [(0, IndexSource::Unique(_), 1, 0)] = own[..] {
+            return self.covers_as(own, field);
+        }
         let Space::Box(bounds) = &self.summary.space else {
             return false;
         };
         let domain = data.domain(&self.m.trees);
         own.len() == data.rank()
-            && own.iter().all(|(axis, number, factor, offset)| {
+            && own.iter().all(|(axis, source, factor, offset)| {
+                let IndexSource::Loop(number) = source else {
+                    return false;
+                };
                 let (Bound::Const(lo), Bound::Const(hi)) = bounds[*number] else {
                     return false;
                 };
@@ -503,6 +573,17 @@ impl Walk<'_> {
             })
     }
 
+    /// Whether the own elements of all iterations are all elements of a field, by a hint.
+    fn covers_as(&self, own: &OwnElements, field: Field) -> bool {
+        let [(0, IndexSource::Unique(number), 1, 0)] = own[..] else {
+            return false;
+        };
+        let Some(count) = self.summary.uniques[number].count else {
+            return false;
+        };
+        self.m.fields[field].domain(&self.m.trees)[..] == [(0, count)]
+    }
+
     /// Whether an access is to the cell that the loop is at.
     fn is_own_cell(&self, field: Field, own: Option<&OwnElements>) -> bool {
         let Space::Cells(looped) = self.summary.space else {
@@ -513,8 +594,8 @@ impl Walk<'_> {
         let plain = own.is_some_and(|own| {
             let axes = own.iter().enumerate();
             own.len() == a.rank()
-                && axes.into_iter().all(|(k, (axis, number, factor, offset))| {
-                    (*axis, *number, *factor, *offset) == (k, k, 1, 0)
+                && axes.into_iter().all(|(k, (axis, source, factor, offset))| {
+                    (*axis, *source, *factor, *offset) == (k, IndexSource::Loop(k), 1, 0)
                 })
         });
         same && plain
@@ -524,7 +605,7 @@ impl Walk<'_> {
     fn find_covered(&mut self) {
         let region = match (&self.summary.space, self.summary.foreach) {
             (Space::Serial, _) => self.f.entry,
-            (Space::Box(_), Some(inst)) => self.f.insts[inst].regions[0],
+            (Space::Box(_) | Space::Cells(_), Some(inst)) => self.f.insts[inst].regions[0],
             (Space::Cells(_) | Space::Unknown | Space::Box(_), _) => return,
         };
         if leaves_early(self.f, region, self.summary.foreach) {
@@ -546,13 +627,19 @@ impl Walk<'_> {
         let Reach::Own(own) = &used.reach else {
             return false;
         };
+        if self.covers_as(own, used.field) {
+            return true;
+        }
         match &self.summary.space {
             Space::Serial => data.rank() == 0,
             Space::Box(bounds) => {
                 let domain = data.domain(&self.m.trees);
                 own.len() == data.rank()
                     && bounds.len() == data.rank()
-                    && own.iter().all(|(axis, number, _, _)| {
+                    && own.iter().all(|(axis, source, _, _)| {
+                        let IndexSource::Loop(number) = source else {
+                            return false;
+                        };
                         let (Bound::Const(lo), Bound::Const(hi)) = bounds[*number] else {
                             return false;
                         };

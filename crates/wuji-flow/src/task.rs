@@ -8,6 +8,14 @@ use wuji_ir::module::Module;
 #[derive(Copy, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct TaskId(pub u32);
 
+/// A kernel, or a task of one, in a task.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TaskPart {
+    pub kernel: Arc<str>,
+    /// Estimated instructions of an iteration, before it was fused.
+    pub cost: u64,
+}
+
 /// A kernel that rules treat as a unit. It is a module before offloading, without unused trees.
 #[derive(Debug)]
 pub struct Task {
@@ -16,8 +24,8 @@ pub struct Task {
     pub summary: Summary,
     /// For each tree of the module, which tree of the kernel, or of the tasks, it was made from.
     pub trees: Vec<u32>,
-    /// How many kernels are in it.
-    pub parts: usize,
+    /// The kernels in it.
+    pub parts: Vec<TaskPart>,
     /// Depth of the tree of fusions that made it.
     pub depth: usize,
     /// A kernel that could not be split into tasks.

@@ -2,6 +2,7 @@
 
 use crate::bank::Bank;
 use crate::graph::{Graph, Node};
+use crate::rules::activations::demote_activations;
 use crate::rules::dead_stores::eliminate_dead_stores;
 use crate::rules::fusion::fuse_tasks;
 use crate::task::Task;
@@ -23,6 +24,7 @@ pub struct Launch {
 pub struct Switches {
     pub fusion: bool,
     pub dead_stores: bool,
+    pub activations: bool,
     /// The number of rewrites, to find a wrong one by bisection.
     pub fuel: Option<u64>,
 }
@@ -32,6 +34,7 @@ impl Default for Switches {
         Switches {
             fusion: true,
             dead_stores: true,
+            activations: true,
             fuel: None,
         }
     }
@@ -39,7 +42,11 @@ impl Default for Switches {
 
 impl Switches {
     /// The names of the rules, for [`Switches::without`].
-    pub const NAMES: [&'static str; 2] = ["task_fusion", "dead_store_elimination"];
+    pub const NAMES: [&'static str; 3] = [
+        "task_fusion",
+        "dead_store_elimination",
+        "activation_demotion",
+    ];
 
     /// All rules but those in a list.
     pub fn without(names: &[String]) -> Switches {
@@ -47,6 +54,7 @@ impl Switches {
         Switches {
             fusion: on(Switches::NAMES[0]),
             dead_stores: on(Switches::NAMES[1]),
+            activations: on(Switches::NAMES[2]),
             fuel: None,
         }
     }
@@ -118,6 +126,9 @@ impl Window {
     pub fn optimized(&self, bank: &mut Bank, switches: &Switches) -> Graph {
         let mut fuel = Fuel::new(switches.fuel);
         let mut graph = self.graph();
+        if switches.activations {
+            graph = demote_activations(graph, bank, &mut fuel);
+        }
         if switches.dead_stores {
             graph = eliminate_dead_stores(graph, bank, &mut fuel);
         }

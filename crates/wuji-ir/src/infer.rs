@@ -249,6 +249,10 @@ fn hint(op: HintOp, args: &[Type]) -> Result<Option<Types>, String> {
             }
             one(args[0])
         }
+        HintOp::Unique(_) => {
+            int_scalar(args[0])?;
+            one(args[0])
+        }
         HintOp::Cache(_) => none(),
     }
 }

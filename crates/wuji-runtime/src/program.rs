@@ -2,7 +2,7 @@
 
 use crate::backend::{Executable, Loaded, expect_executable};
 use crate::memory::DeviceLock;
-use crate::profile::{Kernel, Profiler};
+use crate::profile::{Kernel, Part, Profiler};
 use crate::tier::Tier;
 use std::sync::Arc;
 use wuji_ir::entities::{Field, Tree};
@@ -92,6 +92,11 @@ impl Program {
     /// The current machine code of the host, if there is any.
     pub fn compiled(&self) -> Option<&CompiledKernel> {
         self.executable.machine_code()
+    }
+
+    /// Tells the profiler which kernels were fused into this one, once.
+    pub fn set_parts(&self, parts: Vec<Part>) {
+        self.kernel.set_parts(parts);
     }
 
     /// An error unless the program was loaded on the device with this lock.

@@ -71,7 +71,7 @@ s.works("ti.loop_config", "f = ti.field(ti.i32, 8)\n> ti.loop_config(block_dim=6
 s.works("ti.block_local ti.cache_read_only", "f = ti.field(ti.i32, 8)\n> {}(f)\n> for i in f:\n>     f[i] = i", "ti.block_local uses a scratchpad where the access pattern allows it")
 s.works("ti.assume_in_range", "> for i in range(8):\n>     j = ti.assume_in_range(i, i, 0, 1)")
 s.works("ti.no_activate", "b = ti.root.pointer(ti.i, 8)\nf = ti.field(ti.i32)\nb.place(f)\n> ti.no_activate(b)\n> for i in range(8):\n>     f[i] = 1")
-s.works("ti.lang.misc.loop_unique", "> for i in range(8):\n>     j = ti.lang.misc.loop_unique(i)", "accepted; the compiler derives uniqueness itself")
+s.works("ti.lang.misc.loop_unique", "> for i in range(8):\n>     j = ti.lang.misc.loop_unique(i)", "a hint for lazy worlds (`async_mode`): loops with the same unique indices are fused")
 s.refused("ti.mesh_patch_idx ti.mesh_local", "> {}()")
 
 

@@ -379,6 +379,33 @@ def assume_in_range(val: Any, base: Any, low: int, high: int) -> Any:
     return Expr(context.builder().assume_range(v.id, b.id, int(low), int(high)), v.ty)
 
 
+def loop_unique(val: Any, covers: Any = None) -> Any:
+    """Return ``val``, and assert that it is another value in every iteration of the parallel loop.
+
+    ``covers`` is a field with one axis, or a list of such fields: the values of all iterations are all of its indices. In lazy worlds
+    (``async_mode``), loops with the same unique indices are fused. If the assertion is false, iterations race.
+
+    ```python
+    for i in range(n):
+        p = ti.loop_unique(order[i], covers=x)
+        x[p] += v[p] * dt
+    ```
+    """
+    if context.compiling() is None:
+        return val
+    cx = context.current()
+    fields = [covers] if isinstance(covers, Field) else list(covers or ())
+    for field in fields:
+        if not isinstance(field, Field):
+            raise WujiTypeError(f"`covers` needs fields, not {emit.describe(field)}")
+        if len(field.shape) != 1:
+            raise WujiTypeError(f"`covers` needs fields with one axis, and this one has {len(field.shape)}")
+    # All indices of a field are the numbers below its length, unless they begin elsewhere.
+    count = fields[0].shape[0] if fields and not any(fields[0].offset or ()) else None
+    v = emit.expr(val)
+    return Expr(cx.builder.unique(v.id, count), v.ty)
+
+
 def stop_grad(x: Any) -> Any:
     """Exclude a value from gradients: return it as a constant for differentiation.
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from ..extension import Extension, is_supported
 from . import arch as archs
-from .access import assume_in_range, block_local, cache_read_only, no_activate
+from .access import assume_in_range, block_local, cache_read_only, loop_unique, no_activate
 from .arch import Arch, amdgpu, arm64, cpu, cuda, dx11, dx12, gles, gpu, metal, opengl, vulkan, x64
 from .impl import get_runtime
 from .loop_config import global_thread_idx, loop_config, mesh_local, mesh_patch_idx
@@ -35,11 +35,6 @@ def adaptive_arch_select(arch: Any, enable_fallback: bool = True) -> Arch:
     from . import options
 
     return options._choose(arch, enable_fallback)
-
-
-def loop_unique(val: Any, covers: Any = None) -> Any:
-    """Return ``val``. Hint that it is unique per iteration; the compiler detects that itself."""
-    return val
 
 
 def timeline_clear() -> None:

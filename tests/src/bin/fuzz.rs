@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 use wuji_tests::fuzz::{
     self, Campaign, Corpus, Finding, Limits, MutatedFiles, RandomGradients, RandomPrograms,
+    RandomWindows,
 };
 
 struct Arguments {
@@ -13,6 +14,8 @@ struct Arguments {
     files: Option<PathBuf>,
     /// Differentiate random kernels.
     gradients: bool,
+    /// Only run windows of launches, lazily and eagerly.
+    windows: bool,
     /// How many of a hundred programs run as machine code too.
     native: usize,
     /// Print the program of the seed and the result of its checks.
@@ -27,6 +30,7 @@ fn arguments() -> Result<Arguments, String> {
         },
         files: None,
         gradients: false,
+        windows: false,
         native: 5,
         show: false,
     };
@@ -46,6 +50,7 @@ fn arguments() -> Result<Arguments, String> {
             "--native" => found.native = number(value()?)? as usize,
             "--files" => found.files = Some(value()?.into()),
             "--gradients" => found.gradients = true,
+            "--windows" => found.windows = true,
             "--folder" => limits.folder = value()?.into(),
             "--keep-going" => limits.keep_going = true,
             "--show" => found.show = true,
@@ -97,6 +102,9 @@ fn main() -> ExitCode {
     }
     if arguments.gradients {
         return run(&RandomGradients { native: *native }, limits);
+    }
+    if arguments.windows {
+        return run(&RandomWindows, limits);
     }
     match &arguments.files {
         None => run(&RandomPrograms { native: *native }, limits),

@@ -4,6 +4,7 @@ use super::dice::Dice;
 use super::native;
 use super::observe::{Observation, interpret, reference, too_long};
 use super::program::Program;
+use super::window::{self, WindowCheck};
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use wuji_compile::autodiff::normalize;
@@ -38,6 +39,8 @@ pub enum Check {
     },
     /// The interpreter on the normal form, which differentiation starts from.
     Normal,
+    /// The interpreter on what rules make of several launches.
+    Window(WindowCheck),
     /// Machine code.
     Native {
         threads: usize,
@@ -68,6 +71,16 @@ impl std::fmt::Display for Check {
                 Ok(())
             }
             Check::Normal => write!(f, "the interpreter on the normal form"),
+            Check::Window(how) => {
+                write!(f, "a window of {} launches, {:?}", how.launches, how.order)?;
+                if !how.without.is_empty() {
+                    write!(f, ", without {}", how.without.join(", "))?;
+                }
+                match how.fuel {
+                    Some(fuel) => write!(f, ", with fuel {fuel}"),
+                    None => Ok(()),
+                }
+            }
             Check::Native { threads, without } => {
                 write!(f, "machine code, {threads} threads")?;
                 if !without.is_empty() {
@@ -208,6 +221,7 @@ pub(super) fn check(program: &Program, check: &Check, expected: &Observation) ->
             passes(program, &checkpoints, without, *fuel, expected).map_err(|f| (f.kind, f.why))
         }
         Check::Normal => normal(program, expected),
+        Check::Window(how) => window(program, how),
         Check::Native { threads, without } => {
             let found = native::launch(program, *threads, without).map_err(|e| error(&e))?;
             compare(found, expected)
@@ -238,6 +252,19 @@ fn normal(program: &Program, expected: &Observation) -> Outcome {
     for seen in [&mut found, &mut expected] {
         seen.reports.retain(|r| r != "out of range: local");
     }
+    compare(found, &expected)
+}
+
+fn window(program: &Program, how: &WindowCheck) -> Outcome {
+    if !window::can_wait(&program.module) {
+        return Ok(());
+    }
+    let expected = match window::eager(program, how.launches, MAX_STEPS) {
+        Ok(expected) => expected,
+        Err(e) if too_long(&e) => return Ok(()),
+        Err(e) => return Err(error(&e)),
+    };
+    let found = window::lazy(program, how, MAX_LOWERED_STEPS).map_err(|e| error(&e))?;
     compare(found, &expected)
 }
 
@@ -322,6 +349,23 @@ pub(super) fn check_all(program: &Program, dice: &mut Dice, native: usize) -> Ve
     }
 }
 
+/// Runs a program several times as a window, in several ways.
+pub(super) fn check_windows(program: &Program, dice: &mut Dice) -> Verdict {
+    let expected = match expected(program) {
+        Ok(Some(seen)) if window::can_wait(&program.module) => seen,
+        Ok(_) => return Verdict::Skipped,
+        Err(failure) => return Verdict::Failed(failure),
+    };
+    for _ in 0..3 {
+        let what = Check::Window(random_window(dice));
+        if let Err((kind, why)) = check(program, &what, &expected) {
+            let check = what;
+            return Verdict::Failed(Box::new(Failure { check, kind, why }));
+        }
+    }
+    Verdict::Agreed
+}
+
 fn run_checks(
     program: &Program,
     expected: &Observation,
@@ -341,6 +385,9 @@ fn run_checks(
     }
     if dice.chance(50) {
         one(Check::Normal)?;
+    }
+    if dice.chance(50) {
+        one(Check::Window(random_window(dice)))?;
     }
     passes(program, &checkpoints(dice, 15), &[], None, expected)?;
     // Everything on is what users have; everything off finds what one pass hides from another.
@@ -375,6 +422,19 @@ fn run_checks(
         }
     }
     Ok(())
+}
+
+fn random_window(dice: &mut Dice) -> WindowCheck {
+    let rules = ["task_fusion", "dead_store_elimination", "activation_demotion", "task_dataflow"];
+    WindowCheck {
+        launches: 1 + dice.below(4) as u64,
+        without: rules.into_iter().filter(|_| dice.chance(15)).collect(),
+        fuel: dice.chance(20).then(|| dice.below(6) as u64),
+        order: match dice.chance(50) {
+            true => Order::Serial,
+            false => Order::Shuffled(dice.bits()),
+        },
+    }
 }
 
 /// The last pass always, others in so many of a hundred cases.

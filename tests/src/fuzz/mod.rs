@@ -17,6 +17,7 @@ mod observe;
 mod program;
 mod shrink;
 mod tidy;
+mod window;
 mod write;
 
 pub use campaign::{Attempt, Campaign, Finding, Limits, Tally, run};
@@ -33,6 +34,31 @@ use dice::Dice;
 pub struct RandomPrograms {
     /// How many of a hundred programs run as machine code too, which takes most of the time.
     pub native: usize,
+}
+
+/// Random programs, launched several times as a window of a lazy world.
+#[derive(Clone, Copy, Debug)]
+pub struct RandomWindows;
+
+impl Campaign for RandomWindows {
+    type Failure = ProgramFailure;
+
+    fn attempt(&self, seed: u64) -> Attempt<ProgramFailure> {
+        let program = generate::program(seed);
+        match check::check_windows(&program, &mut Dice::new(!seed)) {
+            Verdict::Agreed => Attempt::Agreed,
+            Verdict::Skipped => Attempt::Skipped,
+            Verdict::Failed(failure) => Attempt::Failed(Box::new((program, *failure))),
+        }
+    }
+
+    fn key(&self, failure: &ProgramFailure) -> Option<String> {
+        RandomPrograms { native: 0 }.key(failure)
+    }
+
+    fn shrink(&self, seed: u64, failure: ProgramFailure) -> Finding {
+        RandomPrograms { native: 0 }.shrink(seed, failure)
+    }
 }
 
 /// A program that fails, and how.

@@ -10,7 +10,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use std::hash::Hash;
 use wuji_ir::entities::Value;
 use wuji_ir::module::{Function, Module};
-use wuji_ir::ops::Place;
+use wuji_ir::ops::{Op, Place};
 use wuji_ir::types::Scalar;
 
 /// The memory whose elements each belong to one iteration. `K` names memory: places, or what places share.
@@ -78,6 +78,9 @@ fn own_axes(
     indices: &[Value],
 ) -> Option<Vec<(usize, Affine)>> {
     let exprs: Vec<Affine> = at.iter().map(|v| affine.expr(*v)).collect();
+    if let Some(axis) = exprs.iter().position(|expr| is_unique(f, expr)) {
+        return Some(vec![(axis, exprs[axis].clone())]);
+    }
     let distinct = at.iter().zip(&exprs).all(|(v, expr)| {
         let (lo, hi) = affine.range_of(expr);
         let bits = f.ty(*v).as_scalar().map_or(0, Scalar::bits);
@@ -88,6 +91,17 @@ fn own_axes(
         let own = |expr: &Affine| indices.iter().any(|index| expr.coefficient(*index) != 0);
         axes.filter(|(_, expr)| own(expr)).collect()
     })
+}
+
+/// Whether an index is one that the program says is another one in every iteration. In an inner loop it is many.
+fn is_unique(f: &Function, expr: &Affine) -> bool {
+    let [(v, factor)] = expr.terms[..] else {
+        return false;
+    };
+    factor.abs() == 1
+        && f.def(v).is_some_and(|inst| {
+            matches!(f.insts[inst].op, Op::Unique(_)) && f.regions[f.entry].insts.contains(&inst)
+        })
 }
 
 /// Whether different iterations have different indices: every loop index occurs in exactly one of them, with

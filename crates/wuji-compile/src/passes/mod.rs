@@ -125,6 +125,14 @@ pub const SWITCHES: &[(&str, &str)] = &[
         "in lazy worlds, a fused task does not load what it has stored or loaded before",
     ),
     (
+        "activation_demotion",
+        "in lazy worlds, a task does not activate cells that are active already",
+    ),
+    (
+        "window_replay",
+        "in lazy worlds on a GPU, a window that comes again with the same arguments is replayed as a graph",
+    ),
+    (
         "access_lowering",
         "tree accesses are lowered to inline code, not to calls of accessors that start at the root",
     ),

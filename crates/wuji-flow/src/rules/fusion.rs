@@ -2,9 +2,11 @@
 
 use crate::bank::Bank;
 use crate::graph::{Edge, EdgeKind, Graph, Node, State, sorted};
-use crate::summary::{Bound, FieldUse, Reach, Space, is_sparse};
+use crate::print::Names;
+use crate::summary::{Bound, FieldUse, IndexSource, Reach, Space, is_sparse};
 use crate::window::Fuel;
 use wuji_compile::{Math, Options};
+use wuji_ir::entities::Field;
 use wuji_ir::ops::AtomicOp;
 use wuji_ir::types::{Imm, Type};
 
@@ -18,7 +20,8 @@ const MOST_FIELDS: usize = 24;
 /// Why two tasks are not fused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    Obstacle(&'static str),
+    /// By the name of a task, which stays alone.
+    Obstacle(String, &'static str),
     /// They run over different iterations.
     Iterations,
     /// An iteration accesses what other iterations write.
@@ -27,6 +30,60 @@ pub enum Refusal {
     Cells(u32),
     /// It would not be faster.
     Cost(&'static str),
+}
+
+impl Refusal {
+    /// In words.
+    pub fn text(&self, names: &Names) -> String {
+        match self {
+            Refusal::Obstacle(task, why) => format!("`{task}` stays alone: {why}"),
+            Refusal::Iterations => "they run over different iterations".to_owned(),
+            Refusal::Conflict(state) => format!(
+                "an iteration accesses elements of {} that other iterations write",
+                names.state(state)
+            ),
+            Refusal::Cells(tree) => {
+                format!("one changes the {} that the other one uses", names.state(&State::Mask(*tree)))
+            }
+            Refusal::Cost(why) => format!("it would not be faster: {why}"),
+        }
+    }
+}
+
+/// Two tasks that share states, are neighbours in the graph, and were not fused.
+#[derive(Clone, Debug)]
+pub struct Unfused {
+    pub first: usize,
+    pub second: usize,
+    pub refusal: Refusal,
+}
+
+/// The pairs that fusion has left, with the reasons.
+pub fn unfused(graph: &Graph, options: &Options) -> Vec<Unfused> {
+    let count = graph.nodes.len();
+    let closure = graph.closure();
+    let shares = |a: &Node, b: &Node| {
+        let mut states = a.reads.iter().chain(&a.writes);
+        states.any(|s| b.reads.contains(s) || b.writes.contains(s))
+    };
+    let mut out = Vec::new();
+    for second in 1..count {
+        for first in 0..second {
+            if closure.detours(first, second, count)
+                || !shares(&graph.nodes[first], &graph.nodes[second])
+            {
+                continue;
+            }
+            if let Some(refusal) = refusal(graph, options, first, second) {
+                out.push(Unfused {
+                    first,
+                    second,
+                    refusal,
+                });
+            }
+        }
+    }
+    out
 }
 
 /// Fuses tasks, pair by pair. Every task is fused at most once in a round, so a chain of n takes log n rounds, and the tasks that it
@@ -113,12 +170,13 @@ pub fn refusal(graph: &Graph, options: &Options, a: usize, b: usize) -> Option<R
     let (first, second) = (&graph.nodes[a], &graph.nodes[b]);
     for node in [first, second] {
         if let Some(obstacle) = node.task.summary.obstacle {
-            return Some(Refusal::Obstacle(obstacle.text()));
+            return Some(Refusal::Obstacle(node.task.name().to_owned(), obstacle.text()));
         }
     }
     // In a fused loop, the parts of a sum could be others.
-    if options.deterministic && (sums_floats(first) || sums_floats(second)) {
-        return Some(Refusal::Obstacle("its float sums have a fixed order"));
+    if let Some(node) = [first, second].into_iter().find(|n| options.deterministic && sums_floats(n)) {
+        let name = node.task.name().to_owned();
+        return Some(Refusal::Obstacle(name, "its float sums have a fixed order"));
     }
     if !same_iterations(first, second) {
         return Some(Refusal::Iterations);
@@ -136,10 +194,12 @@ pub fn refusal(graph: &Graph, options: &Options, a: usize, b: usize) -> Option<R
 }
 
 fn same_iterations(a: &Node, b: &Node) -> bool {
+    a.task.summary.hints == b.task.summary.hints && same_space(a, b)
+}
+
+/// Whether two tasks run over the same range, or the cells of the same node.
+pub(crate) fn same_space(a: &Node, b: &Node) -> bool {
     let (x, y) = (&a.task.summary, &b.task.summary);
-    if x.hints != y.hints {
-        return false;
-    }
     match (&x.space, &y.space) {
         (Space::Serial, Space::Serial) => true,
         (Space::Box(p), Space::Box(q)) => {
@@ -209,13 +269,44 @@ fn conflict(a: &Node, b: &Node, options: &Options) -> Option<State> {
             if b.state_of(y.field) != state || !x.writes && !y.writes {
                 continue;
             }
-            let own = matches!(x.reach, Reach::Own(_)) && x.reach == y.reach;
-            if !own && !commute(a, x, y, options) {
+            if !same_elements(a, x, b, y) && !commute(a, x, y, options) {
                 return Some(state);
             }
         }
     }
     None
+}
+
+/// Whether an iteration accesses the same elements of a field in both tasks, and no other iteration does.
+fn same_elements(a: &Node, x: &FieldUse, b: &Node, y: &FieldUse) -> bool {
+    let (Reach::Own(p), Reach::Own(q)) = (&x.reach, &y.reach) else {
+        return false;
+    };
+    let mut axes = p.iter().zip(q);
+    p.len() == q.len()
+        && axes.all(|(p, q)| {
+            let same_source = match (p.1, q.1) {
+                (IndexSource::Loop(m), IndexSource::Loop(n)) => m == n,
+                (IndexSource::Unique(m), IndexSource::Unique(n)) => same_unique(a, m, b, n),
+                (IndexSource::Loop(_) | IndexSource::Unique(_), _) => false,
+            };
+            same_source && (p.0, p.2, p.3) == (q.0, q.2, q.3)
+        })
+}
+
+/// Whether two unique values are computed in the same way, from fields that neither task writes.
+fn same_unique(a: &Node, m: usize, b: &Node, n: usize) -> bool {
+    let (p, q) = (&a.task.summary.uniques[m], &b.task.summary.uniques[n]);
+    let states = |node: &Node, fields: &[Field]| -> Vec<State> {
+        fields.iter().map(|f| node.state_of(*f)).collect()
+    };
+    let (from, to) = (states(a, &p.fields), states(b, &q.fields));
+    let written = |s: &State| a.writes.contains(s) || b.writes.contains(s);
+    let params = p.expression.contains('$');
+    p.expression == q.expression
+        && from == to
+        && !from.iter().any(written)
+        && (!params || a.params == b.params)
 }
 
 /// Whether the updates of two tasks can be applied in any order.
@@ -237,7 +328,7 @@ fn commute(a: &Node, x: &FieldUse, y: &FieldUse, options: &Options) -> bool {
 fn cost(graph: &Graph, a: usize, b: usize) -> Option<&'static str> {
     let (first, second) = (&graph.nodes[a], &graph.nodes[b]);
     let (x, y) = (&first.task.summary, &second.task.summary);
-    if first.task.parts + second.task.parts > MOST_PARTS {
+    if first.task.parts.len() + second.task.parts.len() > MOST_PARTS {
         return Some("it has many parts already");
     }
     if x.cost + y.cost > MOST_COST {

@@ -31,7 +31,7 @@ impl Launch<'_, '_> {
                 }
             }
             OpClass::Query(op) => self.query(op, data.results[0], span)?,
-            OpClass::Hint(HintOp::AssumeRange(..)) => {
+            OpClass::Hint(HintOp::AssumeRange(..) | HintOp::Unique(_)) => {
                 let value = self.scalar(data.args[0]);
                 self.set_scalar(data.results[0], value);
             }

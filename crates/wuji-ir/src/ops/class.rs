@@ -75,6 +75,7 @@ pub enum QueryOp {
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum HintOp {
     AssumeRange(i64, i64),
+    Unique(Option<u64>),
     Cache(Field),
 }
 

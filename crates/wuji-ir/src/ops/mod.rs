@@ -65,6 +65,9 @@ pub enum Op {
     CompareExchange(Access),
     /// `(value, base)`: the value. Hint: it is in `base + lo .. base + hi`. Code is correct in any case.
     AssumeRange(i64, i64),
+    /// The value. Hint: it is another one in every iteration of the parallel loop, and if there is a count, the values of all
+    /// iterations are the numbers below it. A wrong hint is a data race.
+    Unique(Option<u64>),
     /// Hint: the enclosing loop should keep the field's elements in a scratchpad.
     Cache(Field),
     /// An operation on the cell of the field's node that holds an element.

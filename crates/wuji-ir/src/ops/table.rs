@@ -202,6 +202,7 @@ operations! {
     RandomKey                     => "random_key",        Some(0),          Query(QueryOp::RandomKey),                           Pure,             Lowered,      Moderate,       PerVector,    OfArguments;
     Iteration                     => "iteration",         Some(0),          Query(QueryOp::Iteration),                           Pure,             Intermediate, Moderate,       PerVector,    PerThread;
     AssumeRange(lo, hi)           => "assume_range",      Some(2),          Hint(HintOp::AssumeRange(*lo, *hi)),                 Pure,             Frontend,     Cheap,          PerVector,    OfArguments;
+    Unique(count)                 => "unique",            Some(1),          Hint(HintOp::Unique(*count)),                        Pure,             Frontend,     Cheap,          PerVector,    OfArguments;
     Cache(field)                  => "cache",             Some(0),          Hint(HintOp::Cache(*field)),                         Writes,           Frontend,     Moderate,       Never,        OfArguments;
 
     Load(a)                       => "load",              None,             Access(AccessOp::Load, a),                           Reads,            Any,          PlainAccess,    LocalAccess,  OfMemory;

@@ -434,6 +434,19 @@ impl Body<'_, '_> {
                 self.p.c.expect("]")?;
                 Ok((Op::AssumeRange(lo, hi), args))
             }
+            "unique" => {
+                let args = self.values()?;
+                let count = match self.p.c.eat_word("of") {
+                    true => Some(self.p.c.signed("a count")?),
+                    false => None,
+                };
+                let count = match count.map(u64::try_from) {
+                    None => None,
+                    Some(Ok(count)) => Some(count),
+                    Some(Err(_)) => return Err(self.p.c.expected("a count")),
+                };
+                Ok((Op::Unique(count), args))
+            }
             "cache" => Ok((Op::Cache(self.p.field()?), Values::new())),
             "extent" | "stride" => {
                 let array = self.p.array()?;

@@ -124,6 +124,8 @@ impl<'a> BodyPrinter<'a> {
                 self.keyword_list(name, args)?;
                 match op {
                     HintOp::AssumeRange(lo, hi) => write!(self.out, " [{lo}, {hi}]"),
+                    HintOp::Unique(None) => Ok(()),
+                    HintOp::Unique(Some(count)) => write!(self.out, " of {count}"),
                     HintOp::Cache(field) => write!(self.out, " {field}"),
                 }
             }

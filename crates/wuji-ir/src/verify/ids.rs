@@ -37,7 +37,7 @@ pub(super) fn operation(m: &Module, f: &Function, op: &Op) -> Result<(), String>
             QueryOp::RandomKey | QueryOp::Iteration => Ok(()),
         },
         OpClass::Hint(op) => match op {
-            HintOp::AssumeRange(..) => Ok(()),
+            HintOp::AssumeRange(..) | HintOp::Unique(_) => Ok(()),
             HintOp::Cache(id) => known(&m.fields, id),
         },
         OpClass::Access(_, a) => match a.place {

@@ -427,6 +427,10 @@ impl Builder {
         self.one(Op::AssumeRange(low, high), &[value, base])
     }
 
+    fn unique(&mut self, value: u32, count: Option<u64>) -> PyResult<u32> {
+        self.one(Op::Unique(count), &[value])
+    }
+
     fn print(&mut self, pieces: Vec<PieceLike>, values: Vec<u32>) -> PyResult<()> {
         let message = self.message(pieces)?;
         self.push(Op::Print(message), &values).map(|_| ())

@@ -13,7 +13,7 @@ use std::fmt;
 use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 use wuji_ir::diag::Position;
 use wuji_ir::module::Module;
@@ -60,9 +60,20 @@ struct Event {
 pub(crate) struct Kernel {
     name: String,
     tasks: Vec<(String, Option<Position>)>,
+    parts: OnceLock<Vec<Part>>,
     launches: AtomicU64,
     compilations: Mutex<Vec<Compilation>>,
     times: Mutex<Vec<TaskTimes>>,
+}
+
+/// A kernel in a fused one.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Part {
+    pub kernel: String,
+    /// How often it is in the fused kernel.
+    pub count: u64,
+    /// Its part of the time, by the number of instructions: between 0 and 1.
+    pub share: f64,
 }
 
 /// How code of a kernel was compiled, or found in the cache.
@@ -103,6 +114,8 @@ pub struct TaskTimes {
 #[derive(Clone, PartialEq, Debug)]
 pub struct KernelHistory {
     pub name: String,
+    /// The kernels that were fused into it; empty for other kernels.
+    pub parts: Vec<Part>,
     /// Launches, including those while the profiler was off.
     pub launches: u64,
     /// Its compilations: one, or two if it became hot.
@@ -118,6 +131,7 @@ impl Kernel {
         Kernel {
             name: module.name.clone(),
             tasks: tasks.collect(),
+            parts: OnceLock::new(),
             launches: AtomicU64::new(0),
             compilations: Mutex::default(),
             times: Mutex::default(),
@@ -126,6 +140,11 @@ impl Kernel {
 
     pub(crate) fn count_launch(&self) {
         self.launches.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Tells what was fused into it, once.
+    pub(crate) fn set_parts(&self, parts: Vec<Part>) {
+        let _ = self.parts.set(parts);
     }
 
     pub(crate) fn compiled(&self, compilation: Compilation) {
@@ -144,6 +163,7 @@ impl Kernel {
         let times = lock(&self.times);
         KernelHistory {
             name: self.name.clone(),
+            parts: self.parts.get().cloned().unwrap_or_default(),
             launches: self.launches.load(Ordering::Relaxed),
             compilations: lock(&self.compilations).clone(),
             tasks: times.iter().filter(|t| t.count > 0).cloned().collect(),

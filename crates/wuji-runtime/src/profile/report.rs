@@ -38,6 +38,25 @@ impl Report {
         tasks
     }
 
+    /// The time of each kernel that the program has launched, the longest first. In lazy worlds, that of a fused task is divided
+    /// among the kernels in it by the number of their instructions.
+    pub fn by_kernel(&self) -> Vec<(String, Duration)> {
+        let mut all: BTreeMap<&str, Duration> = BTreeMap::new();
+        for kernel in &self.kernels {
+            let time: Duration = kernel.tasks.iter().map(|t| t.total).sum();
+            for part in &kernel.parts {
+                *all.entry(&part.kernel).or_default() += time.mul_f64(part.share.clamp(0.0, 1.0));
+            }
+            if kernel.parts.is_empty() && !time.is_zero() {
+                *all.entry(&kernel.name).or_default() += time;
+            }
+        }
+        let all = all.into_iter().filter(|(_, time)| !time.is_zero());
+        let mut all: Vec<(String, Duration)> = all.map(|(k, t)| (k.to_owned(), t)).collect();
+        all.sort_by_key(|(_, time)| std::cmp::Reverse(*time));
+        all
+    }
+
     /// The total time of each compilation step, the longest first: passes of Wuji by name, those of LLVM as `llvm:
     /// ...`.
     pub fn steps(&self) -> Vec<(String, Duration)> {
@@ -59,6 +78,21 @@ impl Report {
         let mut steps: Vec<_> = all.into_iter().filter(|s| !s.1.is_zero()).collect();
         steps.sort_by_key(|s| std::cmp::Reverse(s.1));
         steps
+    }
+}
+
+impl Report {
+    /// The times of kernels that are in fused tasks.
+    fn fused(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ran = |k: &&KernelHistory| !k.parts.is_empty() && !k.tasks.is_empty();
+        if !self.kernels.iter().any(|k| ran(&k)) {
+            return Ok(());
+        }
+        writeln!(f, "\n{:>10}  kernel (tasks with a plus sign were fused; their times are divided by instructions)", "total ms")?;
+        for (name, time) in self.by_kernel() {
+            writeln!(f, "{:>10.3}  {name}", ms(time))?;
+        }
+        Ok(())
     }
 }
 
@@ -100,6 +134,7 @@ impl fmt::Display for Report {
                 "(no launches were recorded: call `world.profiler().start()` first)"
             )?;
         }
+        self.fused(f)?;
         writeln!(f)?;
         writeln!(
             f,

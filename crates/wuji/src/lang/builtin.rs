@@ -28,6 +28,8 @@ const FUNCTIONS: &[&str] = &[
     "mix",
     "select",
     "assume_in_range",
+    "loop_permutation",
+    "loop_unique",
     "random",
     "random_range",
     "Vector::new",

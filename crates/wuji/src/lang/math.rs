@@ -87,6 +87,21 @@ pub fn assume_in_range(value: i32, _base: i32, _lo: i32, _hi: i32) -> i32 {
     value
 }
 
+/// Gives `value`, of which the program says that it is another one in every iteration of the parallel loop, as the entries of a
+/// permutation are. In [lazy](crate::World::flush) worlds, loops with the same unique indices are fused, and atomics at them are
+/// plain updates. If it is not true, iterations race.
+#[inline]
+pub fn loop_unique(value: i32) -> i32 {
+    value
+}
+
+/// As [`loop_unique`], and the values of all iterations are the numbers from zero to `count`, a constant such as the length of a
+/// field: what is stored at them replaces every element.
+#[inline]
+pub fn loop_permutation(value: i32, _count: i32) -> i32 {
+    value
+}
+
 /// `a` when true, `b` when false; both are computed.
 #[inline]
 pub fn select<T: Element>(condition: bool, a: T, b: T) -> T {

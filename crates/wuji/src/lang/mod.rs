@@ -106,8 +106,8 @@ pub use half::f16;
 pub use library::random_normal;
 pub use lower::lower;
 pub use math::{
-    Mix, Ordered, Random, RandomRange, assume_in_range, clamp, max, min, mix, random, random_range,
-    select,
+    Mix, Ordered, Random, RandomRange, assume_in_range, clamp, loop_permutation, loop_unique, max,
+    min, mix, random, random_range, select,
 };
 pub use matrix::*;
 pub use num::{Float, Int, Num, Signed};

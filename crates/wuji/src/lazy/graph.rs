@@ -1,19 +1,20 @@
 //! The state-flow graph of a window, to look at.
 
-use super::engine::window_of;
-use crate::layout::TreeBody;
+use super::planner::window_of;
 use crate::world::World;
 use std::fmt;
-use wuji_flow::graph::State;
-use wuji_flow::print;
+use wuji_flow::print::{self, Names};
+use wuji_flow::rules::fusion::Unfused;
 
 /// The launches that wait in a lazy world, as a graph: tasks, and the states that one leaves to another. As text it has one
 /// paragraph for each task.
 #[derive(Clone, Debug)]
 pub struct FlowGraph {
     graph: wuji_flow::Graph,
+    /// The pairs of tasks that were not fused.
+    unfused: Vec<Unfused>,
     /// The names of the fields of each tree.
-    names: Vec<Vec<String>>,
+    names: Names,
 }
 
 impl FlowGraph {
@@ -32,34 +33,31 @@ impl FlowGraph {
         self.graph.nodes.iter().map(|n| n.task.name()).collect()
     }
 
+    /// Why tasks that share data and could run directly one after the other were not fused, a line for each pair. Empty for the
+    /// graph before optimization.
+    pub fn unfused(&self) -> Vec<String> {
+        let lines = self.unfused.iter().map(|pair| {
+            let task = |k: usize| self.graph.nodes[k].task.name();
+            let why = pair.refusal.text(&self.names);
+            format!("{} and {}: {why}", task(pair.first), task(pair.second))
+        });
+        lines.collect()
+    }
+
     /// For Graphviz: `dot -Tsvg`.
     pub fn dot(&self) -> String {
-        print::dot(&self.graph, &|state| self.state(state))
+        print::dot(&self.graph, &self.names)
     }
 
     /// A drawing.
     pub fn svg(&self) -> String {
-        print::svg(&self.graph, &|state| self.state(state))
-    }
-
-    fn state(&self, state: &State) -> String {
-        let names = |tree: u32| self.names.get(tree as usize).cloned().unwrap_or_default();
-        match *state {
-            State::Value { tree, field } => {
-                let name = names(tree).get(field as usize).cloned();
-                name.unwrap_or_else(|| state.to_string())
-            }
-            State::Mask(tree) => format!("mask of {}", names(tree).join(", ")),
-            State::List(tree) => format!("list of {}", names(tree).join(", ")),
-            State::Allocator(tree) => format!("allocator of {}", names(tree).join(", ")),
-            State::Output => "output".to_owned(),
-        }
+        print::svg(&self.graph, &self.names)
     }
 }
 
 impl fmt::Display for FlowGraph {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&print::text(&self.graph, &|state| self.state(state)))
+        f.write_str(&print::text(&self.graph, &self.unfused, &self.names))
     }
 }
 
@@ -93,18 +91,20 @@ impl World {
         let Some(lazy) = self.lazy() else {
             let none = FlowGraph {
                 graph: wuji_flow::Graph::default(),
-                names: Vec::new(),
+                unfused: Vec::new(),
+                names: Names::default(),
             };
             return (none.clone(), none);
         };
         let launches = lazy.window();
         let (window, bodies) = window_of(&launches);
-        let (before, after) = lazy.optimized(&window);
-        let names = |bodies: &[&TreeBody]| bodies.iter().map(|b| b.names.clone()).collect();
-        let graph = |graph| FlowGraph {
+        let (before, after, unfused) = lazy.optimized(&window);
+        let names = Names(bodies.iter().map(|b| b.names.clone()).collect());
+        let graph = |graph, unfused| FlowGraph {
             graph,
-            names: names(&bodies),
+            unfused,
+            names: names.clone(),
         };
-        (graph(before), graph(after))
+        (graph(before, Vec::new()), graph(after, unfused))
     }
 }

@@ -6,6 +6,8 @@
 mod engine;
 mod fill;
 mod graph;
+mod planner;
+mod replay;
 
 pub use graph::FlowGraph;
 
@@ -132,6 +134,8 @@ pub struct LazyStatistics {
     pub windows: u64,
     /// Windows that had been seen before.
     pub known_windows: u64,
+    /// Windows that a GPU replayed as one graph, because they came again with the same arguments.
+    pub replays: u64,
     /// Tasks that rules have made.
     pub made: u64,
 }

@@ -395,3 +395,96 @@ fn rules_can_be_switched_off() {
     assert_eq!(run(&["task_fusion"]), 2);
     assert_eq!(run(&["task_fusion", "dead_store_elimination"]), 3);
 }
+
+#[kernel]
+fn move_in_order(order: &Field<i32, 1>, x: &Field<f32, 1>, v: &Field<f32, 1>) {
+    for [i] in order {
+        let p = loop_permutation(order[[i]], 101);
+        x[[p]] = x[[p]] + v[[p]];
+    }
+}
+
+#[kernel]
+fn kick_in_order(order: &Field<i32, 1>, v: &Field<f32, 1>, x: &Field<f32, 1>) {
+    for [i] in order {
+        let p = loop_permutation(order[[i]], 101);
+        v[[p]] = v[[p]] - 0.5 * x[[p]];
+    }
+}
+
+#[kernel]
+fn kick_anyhow(order: &Field<i32, 1>, v: &Field<f32, 1>, x: &Field<f32, 1>) {
+    for [i] in order {
+        let p = order[[i]];
+        v[[p]] = v[[p]] - 0.5 * x[[p]];
+    }
+}
+
+#[test]
+fn loops_with_the_same_unique_indices_are_fused() {
+    let run = |world: &World, hint: bool| {
+        let order = world.field::<i32, 1>("order", 101).unwrap();
+        let x = world.field::<f32, 1>("x", 101).unwrap();
+        let v = world.field::<f32, 1>("v", 101).unwrap();
+        let permutation: Vec<i32> = (0..101).map(|i| i * 7 % 101).collect();
+        order.copy_from(&permutation).unwrap();
+        x.copy_from(&(0..101).map(|i| i as f32).collect::<Vec<_>>()).unwrap();
+        v.fill(1.0).unwrap();
+        world.flush().unwrap();
+        let before = tasks(world);
+        for _ in 0..4 {
+            move_in_order(&order, &x, &v).unwrap();
+            if hint {
+                kick_in_order(&order, &v, &x).unwrap();
+            } else {
+                kick_anyhow(&order, &v, &x).unwrap();
+            }
+        }
+        let found = x.to_vec().unwrap();
+        (found, tasks(world) - before)
+    };
+    let eager = run(&World::builder().threads(2).build().unwrap(), true).0;
+    assert_eq!(run(&lazy(), true), (eager.clone(), 1));
+    // Without the hint, nothing says that iterations have particles of their own.
+    assert_eq!(run(&lazy(), false), (eager, 8));
+}
+
+#[test]
+fn the_graph_says_why_tasks_were_not_fused() {
+    let world = lazy();
+    let x = world.field::<f32, 1>("x", 64).unwrap();
+    let y = world.field::<f32, 1>("y", 64).unwrap();
+    add(&x, 1.0).unwrap();
+    shift(&x, &y).unwrap();
+    first(&y, 10, 1.0).unwrap();
+    let (before, after) = world.flow_graph();
+    assert!(before.unfused().is_empty());
+    let expected = [
+        "add and shift: an iteration accesses elements of x that other iterations write",
+        "shift and first: they run over different iterations",
+    ];
+    assert_eq!(after.unfused(), expected);
+    assert!(after.to_string().contains("not fused with 0: an iteration"), "{after}");
+}
+
+#[test]
+fn the_profiler_attributes_the_time_of_fused_tasks() {
+    let world = lazy();
+    let x = world.field::<f32, 1>("x", 10_000).unwrap();
+    let y = world.field::<f32, 1>("y", 10_000).unwrap();
+    world.profiler().start();
+    for _ in 0..5 {
+        add(&x, 1.0).unwrap();
+        copy_plus(&x, &y, 2.0).unwrap();
+    }
+    world.synchronize().unwrap();
+    let report = world.profiler().report();
+    let names: Vec<String> = report.by_kernel().into_iter().map(|(name, _)| name).collect();
+    assert!(names.contains(&"add".to_owned()), "{names:?}");
+    assert!(names.contains(&"copy_plus".to_owned()), "{names:?}");
+    assert!(names.iter().all(|name| !name.contains('+')), "{names:?}");
+    let whole: std::time::Duration = report.tasks().iter().map(|t| t.total).sum();
+    let divided: std::time::Duration = report.by_kernel().iter().map(|(_, time)| *time).sum();
+    assert!(whole.abs_diff(divided).as_nanos() < 1000, "{whole:?} {divided:?}");
+    assert!(report.to_string().contains("were fused"), "{report}");
+}

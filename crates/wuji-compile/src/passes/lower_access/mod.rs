@@ -121,7 +121,7 @@ impl Lower<'_> {
             if let OpClass::Hint(op) = data.op.class() {
                 match op {
                     HintOp::Cache(_) => {}
-                    HintOp::AssumeRange(..) => {
+                    HintOp::AssumeRange(..) | HintOp::Unique(_) => {
                         let (result, value) = (data.results[0], data.args[0]);
                         self.subst.set(result, value);
                     }

@@ -9,7 +9,7 @@ use crate::lang::recording::CallTarget;
 use wuji_ir::Result;
 use wuji_ir::entities::Value;
 use wuji_ir::ops::{AlgebraOp, BinOp, CmpOp, Op};
-use wuji_ir::types::{Scalar, Type};
+use wuji_ir::types::{Imm, Scalar, Type};
 
 /// Functions inlined into each other deeper than this are refused.
 const DEEPEST: usize = 64;
@@ -325,6 +325,15 @@ impl<'r> Body<'_, 'r> {
                         return Err(self.fail(at, "W0253", why).help("as in `assume_in_range(j, i, -1, 2)`: `j` is one of `i - 1`, `i`, `i + 1`"));
                     }
                 }
+            }
+            ("loop_unique", [value]) => self.op(Op::Unique(None), &[*value]),
+            ("loop_permutation", [value, count]) => {
+                let count = self.f.constant(*count).and_then(Imm::as_int);
+                let Some(count) = count.and_then(|n| u64::try_from(n).ok()) else {
+                    let why = "the count of `loop_permutation` is a constant that is not negative";
+                    return Err(self.fail(at, "W0253", why).help("as in `loop_permutation(order[[i]], 1000)`; `loop_unique(order[[i]])` needs no count"));
+                };
+                self.op(Op::Unique(Some(count)), &[*value])
             }
             ("random_range", [lo, hi]) => self.random_range(*lo, *hi, ty),
             _ => return Err(self.not_a_func(at, name)),

@@ -141,3 +141,56 @@ fn fields_can_be_allocated_and_freed_during_a_graph_capture() {
         assert_eq!(x.get(7).unwrap(), 801.0);
     });
 }
+
+#[kernel]
+fn add_shifted(x: &Field<f32, 1>, y: &Field<f32, 1>, amount: f32) {
+    for i in 0..7 {
+        x[[i]] += y[[i + 1]] + amount;
+    }
+}
+
+#[test]
+fn windows_that_come_again_are_replayed() {
+    lazy("windows_that_come_again_are_replayed", || {
+        let run = |replay: bool| {
+            let without: &[&str] = if replay { &[] } else { &["window_replay"] };
+            let world = builder().lazy(true).without(without).build().unwrap();
+            let x = world.field::<f32, 1>("x", [8]).unwrap();
+            let y = world.field::<f32, 1>("y", [8]).unwrap();
+            let step = |amount: f32| {
+                // Neighbours: two tasks that cannot be one.
+                add_shifted(&x, &y, amount).unwrap();
+                add_shifted(&y, &x, amount).unwrap();
+                world.flush().unwrap();
+            };
+            (0..6).for_each(|_| step(1.0));
+            let replays = world.lazy_statistics().replays;
+            // Other arguments: launched again.
+            (0..2).for_each(|_| step(2.0));
+            assert_eq!(world.lazy_statistics().replays, replays);
+            (x.to_vec().unwrap(), y.to_vec().unwrap(), replays)
+        };
+        let (replayed, launched) = (run(true), run(false));
+        assert_eq!((replayed.0, replayed.1), (launched.0, launched.1));
+        assert_eq!((replayed.2, launched.2), (4, 0));
+    });
+}
+
+#[test]
+fn errors_in_replayed_windows_are_reported() {
+    lazy("errors_in_replayed_windows_are_reported", || {
+        let world = builder().lazy(true).build().unwrap();
+        let x = world.field::<f32, 1>("x", [8]).unwrap();
+        let y = world.field::<f32, 1>("y", [8]).unwrap();
+        for _ in 0..5 {
+            wander(&x).unwrap();
+            add_shifted(&y, &x, 1.0).unwrap();
+            world.flush().unwrap();
+        }
+        assert!(world.lazy_statistics().replays > 0);
+        let error = world.synchronize().unwrap_err();
+        assert_eq!(error.code, "W0401");
+        assert!(error.to_string().contains("kernels.rs:15"), "{error}");
+        world.synchronize().unwrap();
+    });
+}

@@ -1,0 +1,315 @@
+//! Each rule on small programs: the graph before and after.
+
+use crate::bank::Bank;
+use crate::print;
+use crate::rules::fusion::unfused;
+use crate::window::{Switches, Window};
+use expect_test::{Expect, expect};
+use wuji_compile::Options;
+use wuji_ir::module::Module;
+use wuji_ir::text::parse;
+
+const LINES: &str = "
+tree T0 {
+  dense S1 [i: 64] {
+    place f0
+  }
+}
+tree T1 {
+  dense S1 [i: 64] {
+    place f1
+  }
+}
+tree T2 {
+  dense S1 [i: 64] {
+    place f2
+  }
+}
+field f0 \"x\": f32 in T0.S1 (i)
+field f1 \"y\": f32 in T1.S1 (i)
+field f2 \"z\": f32 in T2.S1 (i)
+";
+
+const SPARSE: &str = "
+tree T0 {
+  pointer S1 [i: 8] {
+    dense S2 [i: 8] {
+      place f0
+    }
+  }
+}
+tree T1 {
+  pointer S1 [i: 8] {
+    place f2
+    dense S2 [i: 8] {
+      place f1
+    }
+  }
+}
+field f0 \"x\": f32 in T0.S2 (i)
+field f1 \"y\": f32 in T1.S2 (i)
+field f2 \"blocks\": i32 in T1.S1 (i)
+";
+
+/// A kernel with a loop, `v1` is its index.
+fn kernel(fields: &str, name: &str, over: &str, body: &[&str]) -> Module {
+    let body: String = body.iter().map(|line| format!("    {line}\n")).collect();
+    let text = format!(
+        "module \"{name}\"{fields}\nkernel fn0 \"{name}\"() {{\n  foreach L0 (v1: i32) in {over} {{\n{body}    continue L0\n  }}\n  return\n}}\n"
+    );
+    parse(&text, name).unwrap_or_else(|e| panic!("{e}\n{text}"))
+}
+
+fn flow_without(without: &[&str], kernels: &[Module], expected: Expect) {
+    let options = Options {
+        without: without.iter().map(|w| (*w).to_owned()).collect(),
+        ..Options::default()
+    };
+    let mut bank = Bank::new(&options);
+    let (window, names) = Window::of_modules(kernels, &mut bank).unwrap();
+    let after = window.optimized(&mut bank, &Switches::without(&options.without));
+    let before = print::text(&window.graph(), &[], &names);
+    let after = print::text(&after, &unfused(&after, &options), &names);
+    expected.assert_eq(&format!("before:\n{before}after:\n{after}"));
+}
+
+fn flow(kernels: &[Module], expected: Expect) {
+    flow_without(&[], kernels, expected);
+}
+
+fn copy_plus() -> Module {
+    let body = [
+        "v2: f32 = load f0[v1]",
+        "v3: f32 = const 1.0",
+        "v4: f32 = add v2, v3",
+        "store f1[v1], v4",
+    ];
+    kernel(LINES, "copy_plus", "f0", &body)
+}
+
+fn copy_on() -> Module {
+    let body = ["v2: f32 = load f1[v1]", "store f2[v1], v2"];
+    kernel(LINES, "copy_on", "f1", &body)
+}
+
+fn fill() -> Module {
+    let body = ["v2: f32 = const 0.5", "store f1[v1], v2"];
+    kernel(LINES, "fill", "f1", &body)
+}
+
+fn shift() -> Module {
+    let body = [
+        "v2: i32 = const 1",
+        "v3: i32 = add v1, v2",
+        "v4: f32 = load f1[v3]",
+        "store f2[v1], v4",
+    ];
+    kernel(LINES, "shift", "f2", &body)
+}
+
+#[test]
+fn a_chain_is_fused() {
+    flow(&[copy_plus(), copy_on()], expect![[r#"
+        before:
+        0: copy_plus
+            reads x
+            writes y
+        1: copy_on
+            reads y
+            writes z
+            <- 0 (value: y)
+        after:
+        0: copy_plus+copy_on
+            reads x
+            writes y, z
+    "#]]);
+}
+
+#[test]
+fn neighbours_are_not_fused() {
+    flow(&[copy_plus(), shift()], expect![[r#"
+        before:
+        0: copy_plus
+            reads x
+            writes y
+        1: shift
+            reads y
+            writes z
+            <- 0 (value: y)
+        after:
+        0: copy_plus
+            reads x
+            writes y
+        1: shift
+            reads y
+            writes z
+            <- 0 (value: y)
+            not fused with 0: an iteration accesses elements of y that other iterations write
+    "#]]);
+}
+
+#[test]
+fn the_switch_disables_fusion() {
+    flow_without(&["task_fusion"], &[copy_plus(), copy_on()], expect![[r#"
+        before:
+        0: copy_plus
+            reads x
+            writes y
+        1: copy_on
+            reads y
+            writes z
+            <- 0 (value: y)
+        after:
+        0: copy_plus
+            reads x
+            writes y
+        1: copy_on
+            reads y
+            writes z
+            <- 0 (value: y)
+    "#]]);
+}
+
+#[test]
+fn overwritten_stores_are_dead() {
+    flow(&[copy_plus(), shift(), fill(), fill()], expect![[r#"
+        before:
+        0: copy_plus
+            reads x
+            writes y
+        1: shift
+            reads y
+            writes z
+            <- 0 (value: y)
+        2: fill
+            writes y
+            <- 0 (overwrites: y)
+            <- 1 (after read: y)
+        3: fill
+            writes y
+            <- 2 (overwrites: y)
+        after:
+        0: copy_plus
+            reads x
+            writes y
+        1: shift
+            reads y
+            writes z
+            <- 0 (value: y)
+            not fused with 0: an iteration accesses elements of y that other iterations write
+        2: fill
+            writes y
+            <- 0 (overwrites: y)
+            <- 1 (after read: y)
+            not fused with 1: an iteration accesses elements of y that other iterations write
+    "#]]);
+    flow(&[copy_plus(), fill()], expect![[r#"
+        before:
+        0: copy_plus
+            reads x
+            writes y
+        1: fill
+            writes y
+            <- 0 (overwrites: y)
+        after:
+        0: fill
+            writes y
+    "#]]);
+}
+
+/// `y[i] = x[i]` over the cells of `x`: activates cells of `y`.
+fn spread() -> Module {
+    let body = ["v2: f32 = load f0[v1]", "store f1[v1], v2"];
+    kernel(SPARSE, "spread", "f0", &body)
+}
+
+/// `y[i] += x[i]`, the same.
+fn accumulate() -> Module {
+    let body = ["v2: f32 = load f0[v1]", "v3: f32 = atomic add f1[v1], v2"];
+    kernel(SPARSE, "accumulate", "f0", &body)
+}
+
+/// Deactivates the blocks of `y`.
+fn clear() -> Module {
+    let body = ["deactivate f2[v1]"];
+    kernel(SPARSE, "clear", "f2", &body)
+}
+
+#[test]
+fn activations_that_were_made_before_are_demoted() {
+    flow(&[spread(), accumulate(), accumulate()], expect![[r#"
+        before:
+        0: spread
+            reads x, y, mask of x, list of x
+            writes y, mask of y, blocks, list of y, blocks, allocator of y, blocks
+        1: accumulate
+            reads x, y, mask of x, list of x
+            writes y, mask of y, blocks, list of y, blocks, allocator of y, blocks
+            <- 0 (value: y)
+            <- 0 (overwrites: mask of y, blocks)
+            <- 0 (overwrites: list of y, blocks)
+            <- 0 (overwrites: allocator of y, blocks)
+        2: accumulate
+            reads x, y, mask of x, list of x
+            writes y, mask of y, blocks, list of y, blocks, allocator of y, blocks
+            <- 1 (value: y)
+            <- 1 (overwrites: mask of y, blocks)
+            <- 1 (overwrites: list of y, blocks)
+            <- 1 (overwrites: allocator of y, blocks)
+        after:
+        0: spread
+            reads x, y, mask of x, list of x
+            writes y, mask of y, blocks, list of y, blocks, allocator of y, blocks
+        1: accumulate+accumulate
+            reads x, y, mask of x, mask of y, blocks, list of x, list of y, blocks
+            writes y
+            <- 0 (value: y)
+            <- 0 (value: mask of y, blocks)
+            <- 0 (value: list of y, blocks)
+            not fused with 0: one changes the mask of y, blocks that the other one uses
+    "#]]);
+}
+
+#[test]
+fn deactivation_ends_what_is_known() {
+    flow(&[spread(), clear(), spread()], expect![[r#"
+        before:
+        0: spread
+            reads x, y, mask of x, list of x
+            writes y, mask of y, blocks, list of y, blocks, allocator of y, blocks
+        1: clear
+            reads y, blocks, mask of y, blocks, list of y, blocks
+            writes y, blocks, mask of y, blocks, list of y, blocks, allocator of y, blocks
+            <- 0 (value: y)
+            <- 0 (value: mask of y, blocks)
+            <- 0 (value: list of y, blocks)
+            <- 0 (overwrites: allocator of y, blocks)
+        2: spread
+            reads x, y, mask of x, list of x
+            writes y, mask of y, blocks, list of y, blocks, allocator of y, blocks
+            <- 1 (value: y)
+            <- 1 (overwrites: mask of y, blocks)
+            <- 1 (overwrites: list of y, blocks)
+            <- 1 (overwrites: allocator of y, blocks)
+        after:
+        0: spread
+            reads x, y, mask of x, list of x
+            writes y, mask of y, blocks, list of y, blocks, allocator of y, blocks
+        1: clear
+            reads y, blocks, mask of y, blocks, list of y, blocks
+            writes y, blocks, mask of y, blocks, list of y, blocks, allocator of y, blocks
+            <- 0 (value: y)
+            <- 0 (value: mask of y, blocks)
+            <- 0 (value: list of y, blocks)
+            <- 0 (overwrites: allocator of y, blocks)
+            not fused with 0: `clear` stays alone: it asks which cells are active, or changes it
+        2: spread
+            reads x, y, mask of x, list of x
+            writes y, mask of y, blocks, list of y, blocks, allocator of y, blocks
+            <- 1 (value: y)
+            <- 1 (overwrites: mask of y, blocks)
+            <- 1 (overwrites: list of y, blocks)
+            <- 1 (overwrites: allocator of y, blocks)
+            not fused with 1: `clear` stays alone: it asks which cells are active, or changes it
+    "#]]);
+}

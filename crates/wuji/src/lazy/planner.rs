@@ -1,0 +1,280 @@
+//! Plans: what runs instead of the launches of a window, with its code.
+
+use super::replay::{Bound, Replay};
+use super::{LazyStatistics, Pending};
+use crate::launch::Compiled;
+use crate::layout::TreeBody;
+use crate::world::World;
+use rustc_hash::FxHashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use wuji_flow::summary::{self, Space};
+use wuji_flow::{Bank, LaunchPlan, Run, Switches, Task, TaskId, Window};
+use wuji_ir::Result;
+use wuji_runtime::log::Level;
+use wuji_runtime::profile::Part;
+
+/// The most plans that are kept. A program whose windows never repeat starts again.
+const MOST_PLANS: usize = 256;
+
+/// Makes plans, and remembers them.
+#[derive(Debug)]
+pub(super) struct Planner {
+    pub(super) bank: Bank,
+    pub(super) switches: Switches,
+    pub(super) limit: usize,
+    plans: FxHashMap<Vec<u64>, Arc<Ready>>,
+    code: FxHashMap<TaskId, Arc<Compiled>>,
+    pub(super) statistics: LazyStatistics,
+}
+
+/// A plan with its code.
+#[derive(Debug)]
+pub(super) struct Ready {
+    steps: Vec<Step>,
+    /// What the key names by address.
+    _kernels: Vec<Arc<Compiled>>,
+    pub(super) replay: Mutex<Replay>,
+}
+
+#[derive(Debug)]
+enum Step {
+    /// A launch as it is.
+    Launch(usize),
+    Task {
+        compiled: Arc<Compiled>,
+        /// Numbers of trees in the window.
+        trees: Vec<u32>,
+        /// The launches whose parameters it has, one after the other.
+        launches: Vec<usize>,
+    },
+}
+
+/// A number for each tree of a window, for each launch, and the trees.
+pub(super) fn number_trees(launches: &[Pending]) -> (Vec<Vec<u32>>, Vec<&TreeBody>) {
+    let mut known: FxHashMap<usize, u32> = FxHashMap::default();
+    let mut bodies: Vec<&TreeBody> = Vec::new();
+    let numbers = launches.iter().map(|launch| {
+        let trees = launch.trees.iter().map(|tree| {
+            *known.entry(Arc::as_ptr(tree).addr()).or_insert_with(|| {
+                bodies.push(tree);
+                bodies.len() as u32 - 1
+            })
+        });
+        trees.collect()
+    });
+    let numbers = numbers.collect();
+    (numbers, bodies)
+}
+
+/// The launches as rules see them.
+pub(super) fn window_of(launches: &[Pending]) -> (Window, Vec<&TreeBody>) {
+    let (numbers, bodies) = number_trees(launches);
+    let launches = launches.iter().zip(numbers);
+    let launches = launches.map(|(launch, trees)| wuji_flow::Launch {
+        tasks: launch.tasks.clone(),
+        trees,
+        params: launch.params.to_vec(),
+    });
+    let window = Window {
+        launches: launches.collect(),
+    };
+    (window, bodies)
+}
+
+impl Ready {
+    /// The steps with their arguments.
+    pub(super) fn bind<'a>(&'a self, launches: &'a [Pending], trees: &[&'a TreeBody]) -> Vec<Bound<'a>> {
+        let steps = self.steps.iter().map(|step| match step {
+            Step::Launch(k) => Bound {
+                compiled: &launches[*k].compiled,
+                trees: launches[*k].trees.iter().map(|t| &**t).collect(),
+                params: launches[*k].params.iter().copied().collect(),
+            },
+            Step::Task {
+                compiled,
+                trees: numbers,
+                launches: parts,
+            } => Bound {
+                compiled,
+                trees: numbers.iter().map(|t| trees[*t as usize]).collect(),
+                params: (parts.iter())
+                    .flat_map(|k| launches[*k].params.iter().copied())
+                    .collect(),
+            },
+        });
+        steps.collect()
+    }
+}
+
+impl Planner {
+    pub(super) fn new(bank: Bank, switches: Switches, limit: usize) -> Planner {
+        Planner {
+            bank,
+            switches,
+            limit,
+            plans: FxHashMap::default(),
+            code: FxHashMap::default(),
+            statistics: LazyStatistics::default(),
+        }
+    }
+
+    /// The plan of a window, from the table or a new one.
+    pub(super) fn ready(&mut self, world: &World, launches: &[Pending], trees: &[Vec<u32>]) -> Arc<Ready> {
+        let tasks: usize = launches.iter().map(|l| l.tasks.len()).sum();
+        self.statistics.windows += 1;
+        self.statistics.launches += launches.len() as u64;
+        self.statistics.launched_tasks += tasks as u64;
+        let key = key(launches, trees);
+        let ready = match self.plans.get(&key) {
+            Some(known) => {
+                self.statistics.known_windows += 1;
+                known.clone()
+            }
+            None => {
+                let ready = Arc::new(self.plan(world, launches));
+                if self.plans.len() >= MOST_PLANS {
+                    self.plans.clear();
+                    self.code.clear();
+                }
+                self.plans.insert(key, ready.clone());
+                ready
+            }
+        };
+        let ran = ready.steps.iter().map(|step| match step {
+            Step::Launch(k) => launches[*k].tasks.len() as u64,
+            Step::Task { .. } => 1,
+        });
+        self.statistics.tasks += ran.sum::<u64>();
+        ready
+    }
+
+    fn plan(&mut self, world: &World, launches: &[Pending]) -> Ready {
+        let (window, _) = window_of(launches);
+        let plan = window.plan(&mut self.bank, &self.switches);
+        let steps = self.load(world, plan).unwrap_or_else(|error| {
+            // The launches themselves have code already.
+            world.device().log().say(Level::Warn, || {
+                format!("launches run as they are, because code for them together could not be made: {error}")
+            });
+            (0..launches.len()).map(Step::Launch).collect()
+        });
+        Ready {
+            steps,
+            _kernels: launches.iter().map(|l| l.compiled.clone()).collect(),
+            replay: Mutex::default(),
+        }
+    }
+
+    /// Code for everything in a plan.
+    fn load(&mut self, world: &World, plan: LaunchPlan) -> Result<Vec<Step>> {
+        self.compile_missing(world, &plan)?;
+        let runs = plan.runs.into_iter();
+        runs.map(|run| match run {
+            Run::Launch(k) => Ok(Step::Launch(k)),
+            Run::Task(node) => Ok(Step::Task {
+                compiled: match self.code.get(&node.task.id) {
+                    Some(known) => known.clone(),
+                    None => compile(world, &node.task)?,
+                },
+                trees: node.trees,
+                launches: node.launches,
+            }),
+        })
+        .collect()
+    }
+
+    /// Compiles the tasks of a plan that have no code yet, several at a time.
+    fn compile_missing(&mut self, world: &World, plan: &LaunchPlan) -> Result<()> {
+        let mut missing: Vec<&Arc<Task>> = Vec::new();
+        for run in &plan.runs {
+            let Run::Task(node) = run else {
+                continue;
+            };
+            let id = node.task.id;
+            if !self.code.contains_key(&id) && !missing.iter().any(|t| t.id == id) {
+                missing.push(&node.task);
+            }
+        }
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let workers = missing.len().min(cores);
+        let next = AtomicUsize::new(0);
+        let work = || {
+            let mut done = Vec::new();
+            while let Some(task) = missing.get(next.fetch_add(1, Ordering::Relaxed)) {
+                done.push((task.id, compile(world, task)));
+            }
+            done
+        };
+        let compiled = std::thread::scope(|scope| {
+            // If a thread cannot start, the others do its work.
+            let others = (1..workers).filter_map(|_| {
+                let thread = std::thread::Builder::new().name("wuji-lazy".to_owned());
+                thread.spawn_scoped(scope, work).ok()
+            });
+            let others: Vec<_> = others.collect();
+            let mut all = work();
+            all.extend(others.into_iter().filter_map(|t| t.join().ok()).flatten());
+            all
+        });
+        for (id, compiled) in compiled {
+            self.code.insert(id, compiled?);
+        }
+        Ok(())
+    }
+}
+
+fn compile(world: &World, task: &Task) -> Result<Arc<Compiled>> {
+    let module = (*task.module).clone();
+    let first: Vec<u32> = (module.trees.keys())
+        .map(|tree| {
+            let own = module.fields.iter().find(|(_, data)| data.tree == tree);
+            own.map_or(0, |(field, _)| field.as_u32())
+        })
+        .collect();
+    let compiled = world.load_kernel(module, &first)?;
+    compiled.program().set_parts(profile_parts(task));
+    Ok(compiled)
+}
+
+/// The kernels in a task, with their shares of its time.
+fn profile_parts(task: &Task) -> Vec<Part> {
+    let all: u64 = task.parts.iter().map(|p| p.cost.max(1)).sum();
+    let mut out: Vec<Part> = Vec::new();
+    for part in &task.parts {
+        let share = part.cost.max(1) as f64 / all.max(1) as f64;
+        match out.iter_mut().find(|p| *p.kernel == *part.kernel) {
+            Some(known) => {
+                known.count += 1;
+                known.share += share;
+            }
+            None => out.push(Part {
+                kernel: part.kernel.to_string(),
+                count: 1,
+                share,
+            }),
+        }
+    }
+    out
+}
+
+/// What a plan depends on: kernels, which trees are the same, and the bounds of loops.
+fn key(launches: &[Pending], trees: &[Vec<u32>]) -> Vec<u64> {
+    let mut key = Vec::with_capacity(launches.len() * 4);
+    for (launch, trees) in launches.iter().zip(trees) {
+        key.push(Arc::as_ptr(&launch.compiled).addr() as u64);
+        key.extend(trees.iter().map(|t| u64::from(*t)));
+        for task in launch.tasks.iter() {
+            if let Space::Box(bounds) = &task.summary.space {
+                for bound in bounds.iter().flat_map(|(lo, hi)| [lo, hi]) {
+                    if let summary::Bound::Param(n) = bound {
+                        let slots = task.module.param_slots();
+                        let slot = slots.get(*n as usize).copied().unwrap_or(0);
+                        key.push(launch.params.get(slot).copied().unwrap_or(0));
+                    }
+                }
+            }
+        }
+    }
+    key
+}
