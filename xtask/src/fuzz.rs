@@ -43,9 +43,9 @@ impl Campaign {
         match (chosen.next(), chosen.next()) {
             (None, _) => Ok(Campaign::Programs),
             (Some(campaign), None) => Ok(campaign),
-            (Some(_), Some(_)) => {
-                Err("choose one of `--wir`, `--grad`, `--python`, `--hosts` and `--lazy`".to_owned())
-            }
+            (Some(_), Some(_)) => Err(
+                "choose one of `--wir`, `--grad`, `--python`, `--hosts` and `--lazy`".to_owned(),
+            ),
         }
     }
 

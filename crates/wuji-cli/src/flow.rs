@@ -65,7 +65,9 @@ impl Flow {
         let kernels: Vec<Module> = files.collect::<Result<_>>()?;
         let count = kernels.len() * usize::from(self.times);
         if count > MOST_LAUNCHES {
-            let why = format!("{count} launches are more than a window has; the most are {MOST_LAUNCHES}");
+            let why = format!(
+                "{count} launches are more than a window has; the most are {MOST_LAUNCHES}"
+            );
             return Err(Failure::usage("flow", ErrorKind::ValueValidation, &why));
         }
         let modules: Vec<Module> = kernels.iter().cycle().take(count).cloned().collect();
@@ -86,7 +88,12 @@ impl Flow {
                 }
             }
             Emit::Text => {
-                writeln!(out, "before: {} tasks\n{}", before.nodes.len(), text(&before, &[], &names))?;
+                writeln!(
+                    out,
+                    "before: {} tasks\n{}",
+                    before.nodes.len(),
+                    text(&before, &[], &names)
+                )?;
                 if !self.before {
                     let left = match switches.fusion {
                         true => unfused(&after, &options),

@@ -59,13 +59,7 @@ impl Bank {
         self.made
     }
 
-    fn task(
-        &mut self,
-        combined: Combined,
-        parts: Parts,
-        depth: usize,
-        whole: bool,
-    ) -> Arc<Task> {
+    fn task(&mut self, combined: Combined, parts: Parts, depth: usize, whole: bool) -> Arc<Task> {
         let id = TaskId(self.next);
         self.next += 1;
         let mut summary = Summary::of(&combined.module);
@@ -94,7 +88,9 @@ impl Bank {
     pub fn tasks_of(&mut self, module: &Module) -> Result<Vec<Arc<Task>>> {
         let prepared = split::prepare(module.clone(), &self.options)?;
         if let Some(pieces) = split::split(&prepared) {
-            let tasks = pieces.into_iter().map(|p| self.task(p, Parts::Kernel(&module.name), 0, false));
+            let tasks = pieces
+                .into_iter()
+                .map(|p| self.task(p, Parts::Kernel(&module.name), 0, false));
             return Ok(tasks.collect());
         }
         let trees = (0..prepared.trees.len() as u32).collect();

@@ -1,5 +1,6 @@
 //! New modules from pieces of others: one task of a kernel, or several tasks as one.
 
+use crate::summary::entry_loops;
 use crate::walk::{each_inst, each_use, regions_in};
 use cranelift_entity::SecondaryMap;
 use rustc_hash::FxHashMap;
@@ -292,7 +293,8 @@ impl Copy<'_> {
             return;
         };
         let in_entry = self.from.regions[self.from.entry].insts.contains(&def);
-        if !in_entry || self.from.insts[def].op.effect() != Effect::Pure {
+        let data = &self.from.insts[def];
+        if !in_entry || data.op.effect() != Effect::Pure || !data.regions.is_empty() {
             return;
         }
         for arg in self.from.insts[def].args.clone() {
@@ -300,7 +302,11 @@ impl Copy<'_> {
         }
         let copy = copy_inst(self.from, def, self.f, &mut self.map);
         let entry = self.f.entry;
-        self.f.regions[entry].insts.push(copy);
+        // The loop of an earlier part becomes that of this one, too.
+        let looped = entry_loops(self.f).next();
+        let insts = &mut self.f.regions[entry].insts;
+        let at = insts.iter().position(|inst| Some(*inst) == looped);
+        insts.insert(at.unwrap_or(insts.len()), copy);
     }
 
     /// Adds the body of a loop to the loop that there is, or begins it.

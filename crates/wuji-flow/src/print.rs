@@ -50,7 +50,12 @@ pub fn text(graph: &Graph, unfused: &[Unfused], names: &Names) -> String {
                 EdgeKind::WriteAfterWrite => "overwrites",
                 EdgeKind::WriteAfterRead => "after read",
             };
-            let _ = writeln!(out, "    <- {} ({what}: {})", edge.from, names.state(&edge.state));
+            let _ = writeln!(
+                out,
+                "    <- {} ({what}: {})",
+                edge.from,
+                names.state(&edge.state)
+            );
         }
         for pair in unfused.iter().filter(|pair| pair.second == k) {
             let why = pair.refusal.text(names);

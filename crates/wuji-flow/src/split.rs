@@ -90,6 +90,10 @@ fn returns_early(f: &Function) -> bool {
 /// Whether a piece uses a value of another one that cannot be computed again.
 fn crosses(f: &Function, pieces: &[Piece]) -> bool {
     let mut home: FxHashMap<Value, usize> = FxHashMap::default();
+    // Pure code between pieces belongs to none of them.
+    for inst in &f.regions[f.entry].insts {
+        home.extend((f.insts[*inst].results.iter()).map(|r| (*r, usize::MAX)));
+    }
     for (k, piece) in pieces.iter().enumerate() {
         if let Piece::Serial(insts) = piece {
             for inst in insts {
@@ -137,7 +141,7 @@ fn recomputable(f: &Function) -> FxHashMap<Value, u32> {
     let mut cost: FxHashMap<Value, u32> = f.params().iter().map(|p| (*p, 0)).collect();
     for inst in &f.regions[f.entry].insts {
         let data = &f.insts[*inst];
-        if data.op.effect() != Effect::Pure {
+        if data.op.effect() != Effect::Pure || !data.regions.is_empty() {
             continue;
         }
         let args = data.args.iter().map(|a| cost.get(a).copied());

@@ -425,7 +425,12 @@ fn run_checks(
 }
 
 fn random_window(dice: &mut Dice) -> WindowCheck {
-    let rules = ["task_fusion", "dead_store_elimination", "activation_demotion", "task_dataflow"];
+    let rules = [
+        "task_fusion",
+        "dead_store_elimination",
+        "activation_demotion",
+        "task_dataflow",
+    ];
     WindowCheck {
         launches: 1 + dice.below(4) as u64,
         without: rules.into_iter().filter(|_| dice.chance(15)).collect(),

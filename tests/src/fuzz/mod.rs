@@ -44,7 +44,7 @@ impl Campaign for RandomWindows {
     type Failure = ProgramFailure;
 
     fn attempt(&self, seed: u64) -> Attempt<ProgramFailure> {
-        let program = generate::program(seed);
+        let program = generate::waiting_program(seed);
         match check::check_windows(&program, &mut Dice::new(!seed)) {
             Verdict::Agreed => Attempt::Agreed,
             Verdict::Skipped => Attempt::Skipped,

@@ -56,10 +56,16 @@ pub(super) fn lazy(program: &Program, how: &WindowCheck, max_steps: u64) -> Resu
     let plan = window.plan(&mut bank, &switches);
     let mut state = program.inputs.clone();
     state.again = 0;
+    // Elements of a cell that is active for another field are there, too.
+    let all: Vec<Field> = m.fields.keys().collect();
+    let mut nothing = m.clone();
+    nothing.kernel = None;
+    nothing.funcs.clear();
+    nothing.signatures.clear();
+    step(&nothing, &all, 1, Order::Serial, max_steps, &mut state)?;
     for run in &plan.runs {
         match run {
             Run::Launch(_) => {
-                let all: Vec<Field> = m.fields.keys().collect();
                 step(m, &all, 1, how.order, max_steps, &mut state)?;
             }
             Run::Task(node) => {

@@ -43,7 +43,10 @@ impl Refusal {
                 names.state(state)
             ),
             Refusal::Cells(tree) => {
-                format!("one changes the {} that the other one uses", names.state(&State::Mask(*tree)))
+                format!(
+                    "one changes the {} that the other one uses",
+                    names.state(&State::Mask(*tree))
+                )
             }
             Refusal::Cost(why) => format!("it would not be faster: {why}"),
         }
@@ -170,11 +173,17 @@ pub fn refusal(graph: &Graph, options: &Options, a: usize, b: usize) -> Option<R
     let (first, second) = (&graph.nodes[a], &graph.nodes[b]);
     for node in [first, second] {
         if let Some(obstacle) = node.task.summary.obstacle {
-            return Some(Refusal::Obstacle(node.task.name().to_owned(), obstacle.text()));
+            return Some(Refusal::Obstacle(
+                node.task.name().to_owned(),
+                obstacle.text(),
+            ));
         }
     }
     // In a fused loop, the parts of a sum could be others.
-    if let Some(node) = [first, second].into_iter().find(|n| options.deterministic && sums_floats(n)) {
+    if let Some(node) = [first, second]
+        .into_iter()
+        .find(|n| options.deterministic && sums_floats(n))
+    {
         let name = node.task.name().to_owned();
         return Some(Refusal::Obstacle(name, "its float sums have a fixed order"));
     }

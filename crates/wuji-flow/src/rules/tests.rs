@@ -109,7 +109,9 @@ fn shift() -> Module {
 
 #[test]
 fn a_chain_is_fused() {
-    flow(&[copy_plus(), copy_on()], expect![[r#"
+    flow(
+        &[copy_plus(), copy_on()],
+        expect![[r#"
         before:
         0: copy_plus
             reads x
@@ -122,12 +124,15 @@ fn a_chain_is_fused() {
         0: copy_plus+copy_on
             reads x
             writes y, z
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn neighbours_are_not_fused() {
-    flow(&[copy_plus(), shift()], expect![[r#"
+    flow(
+        &[copy_plus(), shift()],
+        expect![[r#"
         before:
         0: copy_plus
             reads x
@@ -145,12 +150,16 @@ fn neighbours_are_not_fused() {
             writes z
             <- 0 (value: y)
             not fused with 0: an iteration accesses elements of y that other iterations write
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn the_switch_disables_fusion() {
-    flow_without(&["task_fusion"], &[copy_plus(), copy_on()], expect![[r#"
+    flow_without(
+        &["task_fusion"],
+        &[copy_plus(), copy_on()],
+        expect![[r#"
         before:
         0: copy_plus
             reads x
@@ -167,12 +176,15 @@ fn the_switch_disables_fusion() {
             reads y
             writes z
             <- 0 (value: y)
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn overwritten_stores_are_dead() {
-    flow(&[copy_plus(), shift(), fill(), fill()], expect![[r#"
+    flow(
+        &[copy_plus(), shift(), fill(), fill()],
+        expect![[r#"
         before:
         0: copy_plus
             reads x
@@ -202,8 +214,11 @@ fn overwritten_stores_are_dead() {
             <- 0 (overwrites: y)
             <- 1 (after read: y)
             not fused with 1: an iteration accesses elements of y that other iterations write
-    "#]]);
-    flow(&[copy_plus(), fill()], expect![[r#"
+    "#]],
+    );
+    flow(
+        &[copy_plus(), fill()],
+        expect![[r#"
         before:
         0: copy_plus
             reads x
@@ -214,7 +229,8 @@ fn overwritten_stores_are_dead() {
         after:
         0: fill
             writes y
-    "#]]);
+    "#]],
+    );
 }
 
 /// `y[i] = x[i]` over the cells of `x`: activates cells of `y`.
@@ -237,7 +253,9 @@ fn clear() -> Module {
 
 #[test]
 fn activations_that_were_made_before_are_demoted() {
-    flow(&[spread(), accumulate(), accumulate()], expect![[r#"
+    flow(
+        &[spread(), accumulate(), accumulate()],
+        expect![[r#"
         before:
         0: spread
             reads x, y, mask of x, list of x
@@ -267,12 +285,15 @@ fn activations_that_were_made_before_are_demoted() {
             <- 0 (value: mask of y, blocks)
             <- 0 (value: list of y, blocks)
             not fused with 0: one changes the mask of y, blocks that the other one uses
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn deactivation_ends_what_is_known() {
-    flow(&[spread(), clear(), spread()], expect![[r#"
+    flow(
+        &[spread(), clear(), spread()],
+        expect![[r#"
         before:
         0: spread
             reads x, y, mask of x, list of x
@@ -311,5 +332,6 @@ fn deactivation_ends_what_is_known() {
             <- 1 (overwrites: list of y, blocks)
             <- 1 (overwrites: allocator of y, blocks)
             not fused with 1: `clear` stays alone: it asks which cells are active, or changes it
-    "#]]);
+    "#]],
+    );
 }

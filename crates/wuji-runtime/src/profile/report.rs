@@ -88,7 +88,11 @@ impl Report {
         if !self.kernels.iter().any(|k| ran(&k)) {
             return Ok(());
         }
-        writeln!(f, "\n{:>10}  kernel (tasks with a plus sign were fused; their times are divided by instructions)", "total ms")?;
+        writeln!(
+            f,
+            "\n{:>10}  kernel (tasks with a plus sign were fused; their times are divided by instructions)",
+            "total ms"
+        )?;
         for (name, time) in self.by_kernel() {
             writeln!(f, "{:>10.3}  {name}", ms(time))?;
         }

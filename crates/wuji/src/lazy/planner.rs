@@ -84,7 +84,11 @@ pub(super) fn window_of(launches: &[Pending]) -> (Window, Vec<&TreeBody>) {
 
 impl Ready {
     /// The steps with their arguments.
-    pub(super) fn bind<'a>(&'a self, launches: &'a [Pending], trees: &[&'a TreeBody]) -> Vec<Bound<'a>> {
+    pub(super) fn bind<'a>(
+        &'a self,
+        launches: &'a [Pending],
+        trees: &[&'a TreeBody],
+    ) -> Vec<Bound<'a>> {
         let steps = self.steps.iter().map(|step| match step {
             Step::Launch(k) => Bound {
                 compiled: &launches[*k].compiled,
@@ -120,7 +124,12 @@ impl Planner {
     }
 
     /// The plan of a window, from the table or a new one.
-    pub(super) fn ready(&mut self, world: &World, launches: &[Pending], trees: &[Vec<u32>]) -> Arc<Ready> {
+    pub(super) fn ready(
+        &mut self,
+        world: &World,
+        launches: &[Pending],
+        trees: &[Vec<u32>],
+    ) -> Arc<Ready> {
         let tasks: usize = launches.iter().map(|l| l.tasks.len()).sum();
         self.statistics.windows += 1;
         self.statistics.launches += launches.len() as u64;

@@ -34,7 +34,11 @@ impl Replay {
     pub(super) fn run(&mut self, world: &World, window: &[Bound<'_>]) -> Option<Result<()>> {
         let device = world.device();
         // One launch is as cheap as a graph.
-        if window.len() < 2 || self.refused || !device.capabilities().graphs || device.profiler().is_on() {
+        if window.len() < 2
+            || self.refused
+            || !device.capabilities().graphs
+            || device.profiler().is_on()
+        {
             return None;
         }
         let arguments = arguments(window);
@@ -71,16 +75,18 @@ impl Replay {
 /// Everything that a captured window depends on, but for its code.
 fn arguments(window: &[Bound<'_>]) -> Vec<u64> {
     let of = |bound: &Bound<'_>| {
-        let trees = bound.trees.iter().map(|t| std::ptr::from_ref(*t).addr() as u64);
-        trees.chain(bound.params.iter().copied()).collect::<Vec<u64>>()
+        let trees = bound
+            .trees
+            .iter()
+            .map(|t| std::ptr::from_ref(*t).addr() as u64);
+        trees
+            .chain(bound.params.iter().copied())
+            .collect::<Vec<u64>>()
     };
     window.iter().flat_map(of).collect()
 }
 
-fn with_steps<R>(
-    window: &[Bound<'_>],
-    work: impl FnOnce(&[(&Program, Bindings<'_>)]) -> R,
-) -> R {
+fn with_steps<R>(window: &[Bound<'_>], work: impl FnOnce(&[(&Program, Bindings<'_>)]) -> R) -> R {
     let memories: Vec<SmallVec<[&Memory; 4]>> = window
         .iter()
         .map(|bound| bound.trees.iter().map(|b| &b.memory).collect())

@@ -428,7 +428,8 @@ fn loops_with_the_same_unique_indices_are_fused() {
         let v = world.field::<f32, 1>("v", 101).unwrap();
         let permutation: Vec<i32> = (0..101).map(|i| i * 7 % 101).collect();
         order.copy_from(&permutation).unwrap();
-        x.copy_from(&(0..101).map(|i| i as f32).collect::<Vec<_>>()).unwrap();
+        x.copy_from(&(0..101).map(|i| i as f32).collect::<Vec<_>>())
+            .unwrap();
         v.fill(1.0).unwrap();
         world.flush().unwrap();
         let before = tasks(world);
@@ -464,7 +465,10 @@ fn the_graph_says_why_tasks_were_not_fused() {
         "shift and first: they run over different iterations",
     ];
     assert_eq!(after.unfused(), expected);
-    assert!(after.to_string().contains("not fused with 0: an iteration"), "{after}");
+    assert!(
+        after.to_string().contains("not fused with 0: an iteration"),
+        "{after}"
+    );
 }
 
 #[test]
@@ -479,12 +483,43 @@ fn the_profiler_attributes_the_time_of_fused_tasks() {
     }
     world.synchronize().unwrap();
     let report = world.profiler().report();
-    let names: Vec<String> = report.by_kernel().into_iter().map(|(name, _)| name).collect();
+    let names: Vec<String> = report
+        .by_kernel()
+        .into_iter()
+        .map(|(name, _)| name)
+        .collect();
     assert!(names.contains(&"add".to_owned()), "{names:?}");
     assert!(names.contains(&"copy_plus".to_owned()), "{names:?}");
     assert!(names.iter().all(|name| !name.contains('+')), "{names:?}");
     let whole: std::time::Duration = report.tasks().iter().map(|t| t.total).sum();
     let divided: std::time::Duration = report.by_kernel().iter().map(|(_, time)| *time).sum();
-    assert!(whole.abs_diff(divided).as_nanos() < 1000, "{whole:?} {divided:?}");
+    assert!(
+        whole.abs_diff(divided).as_nanos() < 1000,
+        "{whole:?} {divided:?}"
+    );
     assert!(report.to_string().contains("were fused"), "{report}");
+}
+
+#[kernel]
+fn add_half(x: &Field<f32, 1>, amount: f32) {
+    let half = 0.5 * amount;
+    let more = half * half;
+    for [i] in x {
+        x[[i]] += half + more;
+    }
+}
+
+#[test]
+fn values_from_before_a_loop_are_there_in_the_fused_one() {
+    let run = |world: &World| {
+        let x = world.field::<f32, 1>("x", 33).unwrap();
+        add(&x, 1.0).unwrap();
+        add_half(&x, 2.0).unwrap();
+        add_half(&x, 3.0).unwrap();
+        let (_, after) = world.flow_graph();
+        (x.to_vec().unwrap(), after.tasks())
+    };
+    let (lazily, tasks) = run(&lazy());
+    let (eagerly, _) = run(&World::builder().threads(2).build().unwrap());
+    assert_eq!((lazily, tasks), (eagerly, 1));
 }

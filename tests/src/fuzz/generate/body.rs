@@ -63,6 +63,7 @@ impl Generator<'_> {
             8 => self.print(),
             9 => self.assert(),
             11 => self.change_cells(),
+            _ if self.waits => {}
             _ => {
                 let s = any_int(self.dice);
                 let n = self.dice.between(1, 9) as u32;
@@ -119,6 +120,9 @@ impl Generator<'_> {
     }
 
     fn print(&mut self) {
+        if self.waits {
+            return;
+        }
         let (message, values) = self.message();
         // Not too many lines.
         if self.body.indices.is_empty() || self.dice.chance(20) {
@@ -133,6 +137,9 @@ impl Generator<'_> {
     }
 
     fn assert(&mut self) {
+        if self.waits {
+            return;
+        }
         let mut condition = self.condition(2);
         if self.dice.chance(85) {
             // True, but not trivially so.

@@ -74,7 +74,7 @@ impl Generator<'_> {
     }
 
     fn new_function(&mut self, result: Option<Type>) -> Callable {
-        let recursive = self.dice.chance(45);
+        let recursive = self.dice.chance(45) && !self.waits;
         let params: Vec<Type> = (0..self.dice.below(4)).map(|_| self.any_type()).collect();
         let result = match result {
             None if self.dice.chance(70) => Some(self.any_type()),

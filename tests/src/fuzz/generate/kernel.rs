@@ -13,7 +13,7 @@ const MOST_POINTS: i64 = 400;
 impl Generator<'_> {
     pub(super) fn kernel(&mut self) {
         let params: Vec<Type> = self.m.params.iter().map(|p| p.ty).collect();
-        let results: Vec<Type> = if self.dice.chance(40) {
+        let results: Vec<Type> = if self.dice.chance(40) && !self.waits {
             vec![self.any_type()]
         } else {
             Vec::new()

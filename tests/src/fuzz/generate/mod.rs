@@ -28,9 +28,19 @@ use wuji_ir::types::Type;
 
 /// The program of a seed.
 pub(crate) fn program(seed: u64) -> Program {
+    generate(seed, false)
+}
+
+/// A program whose launches can wait in a window: it has no result, no arrays, and does nothing that is ordered.
+pub(crate) fn waiting_program(seed: u64) -> Program {
+    generate(seed, true)
+}
+
+fn generate(seed: u64, waits: bool) -> Program {
     let mut dice = Dice::new(seed);
     let mut generator = Generator {
         dice: &mut dice,
+        waits,
         m: Module::new("fuzz"),
         inputs: Inputs::default(),
         types: Vec::new(),
@@ -47,7 +57,9 @@ pub(crate) fn program(seed: u64) -> Program {
     generator.size = 1 + generator.dice.weighted(&[80, 13, 5, 2]) as i64;
     generator.choose_types();
     generator.make_trees();
-    generator.make_arrays();
+    if !waits {
+        generator.make_arrays();
+    }
     generator.choose_hot_places();
     generator.make_params();
     generator.inputs.seed = generator.dice.bits();
@@ -64,6 +76,8 @@ pub(crate) fn program(seed: u64) -> Program {
 
 struct Generator<'d> {
     dice: &'d mut Dice,
+    /// Nothing that is ordered: prints, checks, random numbers, recursion.
+    waits: bool,
     m: Module,
     inputs: Inputs,
     types: Vec<Type>,

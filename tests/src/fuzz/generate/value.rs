@@ -319,8 +319,8 @@ impl Generator<'_> {
                     Some(self.b().value(op, &[]))
                 }
             }
-            5 | 6 if ty == U64 => Some(self.b().value(Op::Random, &[])),
-            6 if s != Scalar::Bool && self.dice.chance(30) => {
+            5 | 6 if ty == U64 && !self.waits => Some(self.b().value(Op::Random, &[])),
+            6 if s != Scalar::Bool && !self.waits && self.dice.chance(30) => {
                 let bits = self.b().value(Op::Random, &[]);
                 Some(self.b().convert(bits, s))
             }
@@ -330,7 +330,7 @@ impl Generator<'_> {
 
     /// Frontends check component indices; sometimes we do not.
     fn checked_index(&mut self, index: Value, count: u32) {
-        if self.dice.chance(60) {
+        if self.dice.chance(60) && !self.waits {
             self.b().push(Op::CheckIndex(count), &[index]);
         }
     }

@@ -105,7 +105,9 @@ impl Evaluator<'_> {
             | OpClass::Reduce(_)
             | OpClass::Algebra(_)
             | OpClass::Query(_) => Some(self.same_for_all(data)?),
-            OpClass::Hint(HintOp::AssumeRange(..) | HintOp::Unique(_)) => Some(self.lane(data.args[0])?),
+            OpClass::Hint(HintOp::AssumeRange(..) | HintOp::Unique(_)) => {
+                Some(self.lane(data.args[0])?)
+            }
             OpClass::Hint(HintOp::Cache(_)) => None,
             OpClass::Access(op, access) => self.access(data, op, access, mask)?,
             OpClass::Control(ControlOp::If) => return self.branch(data, mask),
