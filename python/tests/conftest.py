@@ -28,6 +28,10 @@ _INIT_TESTS = ["test_options", "test_unknown_options", "test_status_page[Profile
 _HOST_FILES = ["test_window.py", "test_book.py"]
 _HOST_TEST = "test_other_threads_run_during_a_launch"
 
+# With WUJI_LAZY=1, worlds are lazy. These tests expect errors, time limits, warnings or statistics from the launch itself.
+_EAGER_FILES = ["test_book.py"]
+_EAGER_TESTS: list[str] = []
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if not ON_GPU:
@@ -40,7 +44,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(autouse=True)
-def world() -> Iterator[None]:
+def mode(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.path.name in _EAGER_FILES or request.node.originalname in _EAGER_TESTS:
+        monkeypatch.delenv("WUJI_LAZY", raising=False)
+
+
+@pytest.fixture(autouse=True)
+def world(mode: None) -> Iterator[None]:
     ti.init(arch=ti.cpu, offline_cache=False, verbose=False)
     yield
     ti.reset()

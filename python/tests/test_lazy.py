@@ -169,3 +169,55 @@ def test_the_options_do_not_change_results(options: dict[str, Any]) -> None:
 
     # The order of the two updates of a force is not defined.
     np.testing.assert_allclose(run(async_mode=True, **options), run(), atol=1e-6)
+
+
+def test_unique_indices_are_fused():
+    def run(**options):
+        ti.init(arch=ti.cpu, cpu_max_num_threads=2, **options)
+        order, x, v = ti.field(ti.i32, 53), ti.field(ti.f32, 53), ti.field(ti.f32, 53)
+        order.from_numpy(np.array([i * 5 % 53 for i in range(53)], np.int32))
+        v.fill(1.0)
+
+        @ti.kernel
+        def move():
+            for i in range(53):
+                p = ti.lang.misc.loop_unique(order[i], covers=x)
+                x[p] = x[p] + v[p]
+
+        @ti.kernel
+        def kick():
+            for i in range(53):
+                p = ti.lang.misc.loop_unique(order[i], covers=[x])
+                v[p] = v[p] - 0.25 * x[p]
+
+        for _ in range(3):
+            move()
+            kick()
+        graph = ti.flow_graph(optimized=True) if options else ""
+        return x.to_numpy(), graph
+
+    eager, _ = run()
+    lazy, graph = run(async_mode=True)
+    assert np.array_equal(eager, lazy)
+    tasks = [line for line in graph.splitlines() if not line.startswith(" ")]
+    assert len(tasks) == 2, graph  # the fill of v, and one loop
+
+
+def test_covers_needs_fields_with_one_axis():
+    ti.init(arch=ti.cpu)
+    x, y = ti.field(ti.f32, 8), ti.field(ti.f32, (8, 8))
+
+    @ti.kernel
+    def square():
+        for i in range(8):
+            x[ti.lang.misc.loop_unique(i, covers=y)] = 1.0
+
+    @ti.kernel
+    def number():
+        for i in range(8):
+            x[ti.lang.misc.loop_unique(i, covers=[3])] = 1.0
+
+    with pytest.raises(ti.TaichiCompilationError, match="one axis"):
+        square()
+    with pytest.raises(ti.TaichiCompilationError, match="needs fields"):
+        number()

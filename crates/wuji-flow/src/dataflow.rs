@@ -46,6 +46,8 @@ pub(crate) fn optimize(m: &mut Module, options: &Options) {
     if merge_uniques(f, region) {
         forward(f, region, &fields);
     }
+    // Loads that nothing uses any more would keep the stores before them.
+    sweep(f);
     remove_overwritten(f, region, &fields);
     sweep(f);
 }

@@ -5,6 +5,8 @@
  * devices, `memory=N` the MiB of each, `nonsense=1` makes the assembler reject everything. Streams execute work immediately; with
  * `lazy=1` they execute it when the host synchronizes, and one item per query. */
 
+#define _GNU_SOURCE
+#include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -604,8 +606,10 @@ static int run(const struct Work *work) {
     return 1;
 }
 
-/* Executes the next item of a stream. Returns 0 while it is not complete. */
-static int step(struct Stream *stream) {
+/* Threads may wait for a stream while others add to it. An item may wait for another stream. */
+static pthread_mutex_t work_lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+
+static int step_locked(struct Stream *stream) {
     if (fault)
         stream->done = stream->queue.length;
     if (stream->done == stream->queue.length)
@@ -617,6 +621,14 @@ static int step(struct Stream *stream) {
     if (stream->done == stream->queue.length)
         stream->done = stream->queue.length = 0;
     return 1;
+}
+
+/* Executes the next item of a stream. Returns 0 while it is not complete. */
+static int step(struct Stream *stream) {
+    pthread_mutex_lock(&work_lock);
+    int complete = step_locked(stream);
+    pthread_mutex_unlock(&work_lock);
+    return complete;
 }
 
 static int is_done(const struct Stream *stream) { return stream->done == stream->queue.length; }
@@ -639,11 +651,11 @@ static CUresult enqueue(Handle handle, struct Work work) {
     struct Stream *stream = stream_of(handle);
     if (stream->device != device_now())
         return INVALID_HANDLE;
-    if (stream->capture) {
-        append(stream->capture, work);
+    pthread_mutex_lock(&work_lock);
+    append(stream->capture ? stream->capture : &stream->queue, work);
+    pthread_mutex_unlock(&work_lock);
+    if (stream->capture)
         return SUCCESS;
-    }
-    append(&stream->queue, work);
     /* An endless kernel runs concurrently with the host. */
     if (!config("lazy", 0))
         while (!is_done(stream) && step(stream))

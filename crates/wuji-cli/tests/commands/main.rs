@@ -1,6 +1,7 @@
 //! Runs every command of the real binary.
 
 mod cuda;
+mod flow;
 mod library;
 mod opt;
 mod run;

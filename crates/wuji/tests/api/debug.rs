@@ -116,7 +116,7 @@ fn indices_of_host_arrays_count() {
 
 #[test]
 fn indices_wrap_without_debug_mode() {
-    let world = World::builder().debug(false).build().unwrap();
+    let world = World::builder().debug(false).lazy(false).build().unwrap();
     let x = world.field::<i32, 1>("x", 4).unwrap();
     // 4 * 2^30 is 0, so only 2 and 6 times 2^30 leave.
     let error = scaled(&x, 1 << 30).unwrap_err();
@@ -150,7 +150,7 @@ fn from_host(y: &Field<i32, 1>, a: &[i32], step: i32) {
 fn reads_are_checked_on_request() {
     for (tier, interpreted) in [(Tier::Fast, false), (Tier::Best, false), (Tier::Fast, true)] {
         for check in [false, true] {
-            let mut builder = World::builder().tier(tier).check_reads(check);
+            let mut builder = World::builder().tier(tier).check_reads(check).lazy(false);
             if interpreted {
                 builder = builder.interpreter();
             }
@@ -204,7 +204,7 @@ fn repeated_reads(x: &Field<i32, 1>, y: &Field<i32, 1>, at: i32) {
 #[test]
 fn reads_are_checked_even_if_their_results_are_not_used() {
     for (tier, interpreted) in [(Tier::Fast, false), (Tier::Best, false), (Tier::Fast, true)] {
-        let mut builder = World::builder().tier(tier).check_reads(true);
+        let mut builder = World::builder().tier(tier).check_reads(true).lazy(false);
         if interpreted {
             builder = builder.interpreter();
         }

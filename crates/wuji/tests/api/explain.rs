@@ -8,6 +8,7 @@ fn world() -> World {
     World::builder()
         .vector_bits(256)
         .tier(Tier::Best)
+        .lazy(false)
         .build()
         .unwrap()
 }
@@ -43,7 +44,7 @@ fn julia(pixels: &Field<f32, 2>) {
 fn julia_is_vectors() -> Result<()> {
     let w = world();
     julia(&w.field::<f32, 2>("pixels", [64, 32])?)?;
-    check(&w, &expect!["31:5: julia.1: 8 lanes, 4 vectors at a time"]);
+    check(&w, &expect!["32:5: julia.1: 8 lanes, 4 vectors at a time"]);
     Ok(())
 }
 
@@ -70,7 +71,7 @@ fn n_body_is_vectors() -> Result<()> {
     gravity(&x, &v)?;
     check(
         &w,
-        &expect!["52:5: gravity.1: 8 lanes, 4 vectors at a time, interleaved"],
+        &expect!["53:5: gravity.1: 8 lanes, 4 vectors at a time, interleaved"],
     );
     Ok(())
 }
@@ -133,10 +134,10 @@ fn particles_and_grids_are_vectors() -> Result<()> {
     check(
         &w,
         &expect![[r#"
-            87:5: to_grid.1.fill.T1.S1: 8 lanes, 4 vectors at a time, interleaved
-            87:5: to_grid.1: 8 lanes, interleaved
-            87:5: to_grid.1.merge.T1.S1: 8 lanes, 2 vectors at a time, interleaved
-            104:5: to_particles.1: 8 lanes, interleaved"#]],
+            88:5: to_grid.1.fill.T1.S1: 8 lanes, 4 vectors at a time, interleaved
+            88:5: to_grid.1: 8 lanes, interleaved
+            88:5: to_grid.1.merge.T1.S1: 8 lanes, 2 vectors at a time, interleaved
+            105:5: to_particles.1: 8 lanes, interleaved"#]],
     );
     Ok(())
 }
@@ -163,7 +164,7 @@ fn sparse_stencils_are_vectors() -> Result<()> {
     })?;
     x.set([1, 2, 3], 1.0)?;
     sparse_jacobi(&x, &y)?;
-    check(&w, &expect!["146:5: sparse_jacobi.1: 8 lanes, interleaved"]);
+    check(&w, &expect!["147:5: sparse_jacobi.1: 8 lanes, interleaved"]);
     Ok(())
 }
 
@@ -209,10 +210,10 @@ fn scalar_loops_state_the_reason() -> Result<()> {
     check(
         &w,
         &expect![[r#"
-            172:5: asked_not_to.1: scalar: it says `scalar`
-            179:5: tickets.1: scalar: most of it runs lane by lane
-            186:5: tickets_all_the_same.1: 8 lanes
-            193:5: few.1: scalar: it has 2 iterations"#]],
+            173:5: asked_not_to.1: scalar: it says `scalar`
+            180:5: tickets.1: scalar: most of it runs lane by lane
+            187:5: tickets_all_the_same.1: 8 lanes
+            194:5: few.1: scalar: it has 2 iterations"#]],
     );
     Ok(())
 }
@@ -281,15 +282,15 @@ fn pads_are_chosen_by_cost() -> Result<()> {
     check(
         &w,
         &expect![[r#"
-        222:5: near.1: no scratchpad for `other`: reading it is as fast without
-        222:5: near.1: `sum` in a scratchpad of 25 elements, for blocks of 13 iterations or more
-        222:5: near.1: scalar: its iterations are blocks, and the inner ones share a scratchpad
-        234:5: anywhere.1: no scratchpad for `sum`: its distance from the block is unknown; `assume_in_range` states it
-        234:5: anywhere.1: 4 lanes, interleaved
-        241:5: too_few.1: no scratchpad for `sum`: a block adds to 256 elements of `sum` at most, and there are 1600 around it
-        241:5: too_few.1: 4 lanes, interleaved
-        251:5: asked_for.1: `sum` in a scratchpad of 1600 elements
-        251:5: asked_for.1: scalar: its iterations are blocks, and the inner ones share a scratchpad"#]],
+            223:5: near.1: no scratchpad for `other`: reading it is as fast without
+            223:5: near.1: `sum` in a scratchpad of 25 elements, for blocks of 13 iterations or more
+            223:5: near.1: scalar: its iterations are blocks, and the inner ones share a scratchpad
+            235:5: anywhere.1: no scratchpad for `sum`: its distance from the block is unknown; `assume_in_range` states it
+            235:5: anywhere.1: 4 lanes, interleaved
+            242:5: too_few.1: no scratchpad for `sum`: a block adds to 256 elements of `sum` at most, and there are 1600 around it
+            242:5: too_few.1: 4 lanes, interleaved
+            252:5: asked_for.1: `sum` in a scratchpad of 1600 elements
+            252:5: asked_for.1: scalar: its iterations are blocks, and the inner ones share a scratchpad"#]],
     );
     Ok(())
 }
@@ -300,7 +301,7 @@ fn unsupported_vector_widths_are_rejected() -> Result<()> {
     let x = w.field::<f32, 1>("x", [100])?;
     expect![[r#"
         error[W0303]: there are no vectors of 100 bits
-          --> crates/wuji/tests/api/explain.rs:305:17
+          --> crates/wuji/tests/api/explain.rs:306:17
           = help: say 128, 256 or 512"#]]
     .assert_eq(&asked_not_to(&x).unwrap_err().to_string());
     Ok(())

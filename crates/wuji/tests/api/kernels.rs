@@ -755,10 +755,10 @@ fn out_of_range_accesses_are_reported() {
     for w in worlds() {
         let x = w.field::<Vec2, 1>("x", [4]).unwrap();
         reports(&x, 0).unwrap();
-        let error = reports(&x, 1).unwrap_err();
+        let error = reports(&x, 1).and_then(|()| w.flush()).unwrap_err();
         assert!(error.code.starts_with("W04"), "{error}");
-        assert!(reports(&x, 7).is_err());
-        assert!(reports(&x, -1).is_err());
+        assert!(reports(&x, 7).and_then(|()| w.flush()).is_err());
+        assert!(reports(&x, -1).and_then(|()| w.flush()).is_err());
     }
 }
 

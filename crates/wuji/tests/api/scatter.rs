@@ -145,7 +145,7 @@ fn beyond(x: &Field<i32, 1>, y: &Field<i32, 1>) {
 fn updates_outside_are_reported() {
     everywhere(|w| {
         let (x, y) = (w.field::<i32, 1>("x", [512])?, w.field::<i32, 1>("y", [8])?);
-        let error = beyond(&x, &y).unwrap_err();
+        let error = beyond(&x, &y).and_then(|()| w.flush()).unwrap_err();
         assert_eq!(error.code, "W0401");
         assert_eq!(y.to_vec()?, [1; 8]);
         Ok(())

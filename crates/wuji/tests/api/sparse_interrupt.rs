@@ -74,7 +74,7 @@ fn interrupted(w: &World, after: Duration, launch: impl FnOnce() -> Result<()>) 
 
 /// Grows and thins a tree, with interruptions; whatever was there before a launch, and is not its business, is there after it.
 fn check(describe: fn(Node<'_>) -> (Cells<1>, Field<i32, 1>), most: i32) -> Result<()> {
-    let w = World::builder().threads(2).build()?;
+    let w = World::builder().threads(2).lazy(false).build()?;
     let (blocks, x) = w.layout(describe)?;
     let mut dice = 12345u64;
     let mut delay = |most: u64| {

@@ -267,7 +267,10 @@ impl<const D: usize> Pair<D> {
 fn play<const D: usize>(seed: u64) -> Result<()> {
     let mut dice = Dice(seed);
     let layout = Layout::random(&mut dice, D == 3);
-    let worlds = [World::interpreter()?, World::builder().threads(3).build()?];
+    let worlds = [
+        World::builder().interpreter().lazy(false).build()?,
+        World::builder().threads(3).lazy(false).build()?,
+    ];
     let pair = Pair::<D>::new(&worlds, &layout)?;
     let mut story = format!("seed {seed}: {layout:?}");
     for _ in 0..25 {

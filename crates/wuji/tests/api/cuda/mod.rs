@@ -59,7 +59,9 @@ fn with_driver(name: &str, config: &str, body: impl FnOnce()) -> Option<String> 
 }
 
 fn builder() -> WorldBuilder {
-    World::builder().cuda(0).cache(CacheChoice::Off)
+    // The driver of the tests knows kernels by their names.
+    let eager = World::builder().lazy(false);
+    eager.cuda(0).cache(CacheChoice::Off)
 }
 
 /// The lines that kernels of a world print.
