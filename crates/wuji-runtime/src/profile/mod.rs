@@ -61,6 +61,7 @@ pub(crate) struct Kernel {
     name: String,
     tasks: Vec<(String, Option<Position>)>,
     parts: OnceLock<Vec<Part>>,
+    instructions: usize,
     launches: AtomicU64,
     compilations: Mutex<Vec<Compilation>>,
     times: Mutex<Vec<TaskTimes>>,
@@ -120,6 +121,10 @@ pub struct KernelHistory {
     pub launches: u64,
     /// Its compilations: one, or two if it became hot.
     pub compilations: Vec<Compilation>,
+    /// The number of its tasks.
+    pub task_count: usize,
+    /// Instructions of its lowered IR, from which machine code is made; zero for code from the cache.
+    pub instructions: usize,
     /// Tasks that were launched while the profiler was on.
     pub tasks: Vec<TaskTimes>,
 }
@@ -132,6 +137,7 @@ impl Kernel {
             name: module.name.clone(),
             tasks: tasks.collect(),
             parts: OnceLock::new(),
+            instructions: instructions(module),
             launches: AtomicU64::new(0),
             compilations: Mutex::default(),
             times: Mutex::default(),
@@ -166,6 +172,8 @@ impl Kernel {
             parts: self.parts.get().cloned().unwrap_or_default(),
             launches: self.launches.load(Ordering::Relaxed),
             compilations: lock(&self.compilations).clone(),
+            task_count: self.tasks.len(),
+            instructions: self.instructions,
             tasks: times.iter().filter(|t| t.count > 0).cloned().collect(),
         }
     }
@@ -299,6 +307,15 @@ impl Profiler {
             thread: thread_number(),
         });
     }
+}
+
+/// The instructions of all functions of a module.
+fn instructions(module: &Module) -> usize {
+    let mut count = 0;
+    for function in module.funcs.values() {
+        function.walk(|_| count += 1);
+    }
+    count
 }
 
 /// A small number that identifies the calling thread.
