@@ -30,7 +30,7 @@ use pool::Pool;
 use study::{Bench, Study};
 
 const HELP: &str = "\
-wuji-bench [--filter REGEX] [--json FILE] [--guard] [--cpp LIBRARY] [--pairs N] [--threads N] [--cpu-time] [--without NAMES] [--list] [--gpu] [--serve NAME] [--fast-math]
+wuji-bench [--filter REGEX] [--json FILE] [--guard] [--cpp LIBRARY] [--pairs N] [--threads N] [--cpu-time] [--without NAMES] [--list] [--gpu] [--flow] [--paper] [--tasks] [--serve NAME] [--fast-math]
 
 `cargo xtask help bench` explains the options.";
 
@@ -50,6 +50,12 @@ struct Options {
     list: bool,
     /// Run on a GPU.
     gpu: bool,
+    /// Print the tables of inter-kernel optimization.
+    flow: bool,
+    /// Large programs in the size of the paper.
+    paper: bool,
+    /// List the tasks of a run in the tables of inter-kernel optimization.
+    tasks: bool,
     /// A workload to run on request from another process.
     serve: Option<String>,
     math: Math,
@@ -69,6 +75,9 @@ impl Options {
             without: Vec::new(),
             list: false,
             gpu: false,
+            flow: false,
+            paper: false,
+            tasks: false,
             serve: None,
             math: Math::default(),
         };
@@ -101,6 +110,9 @@ impl Options {
                 }
                 "--list" => options.list = true,
                 "--gpu" => options.gpu = true,
+                "--flow" => options.flow = true,
+                "--paper" => options.paper = true,
+                "--tasks" => options.tasks = true,
                 "--serve" => options.serve = Some(value()?),
                 "--fast-math" => options.math = Math::Fast,
                 "--help" | "-h" => return Ok(None),
@@ -144,6 +156,9 @@ fn run(parsed: Result<Option<Options>, String>) -> Result<(), String> {
 fn bench(options: &Options) -> Result<(), String> {
     let filter = options.filter.as_ref();
     let wanted = |name: &str| filter.is_none_or(|filter| filter.is_match(name));
+    if options.flow {
+        return flow_tables(options, wanted);
+    }
     if options.gpu {
         return gpu::run(wanted, options.json.as_deref(), &options.without);
     }
@@ -239,6 +254,40 @@ fn bench(options: &Options) -> Result<(), String> {
         })?;
     }
     Ok(())
+}
+
+/// The tables of inter-kernel optimization.
+fn flow_tables(options: &Options, wanted: impl Fn(&str) -> bool) -> Result<(), String> {
+    let size = match (options.gpu, options.paper) {
+        (true, _) => flow::Size::Gpu,
+        (false, true) => flow::Size::Paper,
+        (false, false) => flow::Size::Quick,
+    };
+    let request = flow::tables::Request {
+        size,
+        rounds: options.pairs,
+        clock: options.clock,
+        json: options.json.as_deref(),
+        backend: if options.gpu { "cuda" } else { "cpu" },
+        tasks: options.tasks,
+    };
+    let worlds = |lazy: bool, without: &[&str]| {
+        let never = options.without.iter().map(String::as_str);
+        let without: Vec<&str> = without.iter().copied().chain(never).collect();
+        let builder = World::builder()
+            .cache(wuji::CacheChoice::Off)
+            .tier(Tier::Best)
+            .math(options.math)
+            .lazy(lazy)
+            .without(&without);
+        let builder = if options.gpu {
+            builder.cuda(0)
+        } else {
+            builder.threads(options.threads)
+        };
+        builder.build().map_err(|e| e.to_string())
+    };
+    flow::tables::print(&request, &worlds, wanted)
 }
 
 /// A fresh world, so that its kernels are not compiled yet.

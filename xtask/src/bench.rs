@@ -13,6 +13,9 @@ pub(crate) fn bench(words: &[String]) -> Outcome {
     if words.first().is_some_and(|word| word == "compile") {
         return compile(&words[1..]);
     }
+    if words.first().is_some_and(|word| word == "flow") {
+        return flow(&words[1..]);
+    }
     let mut args = Args::new(words);
     let json = args.value("--json")?.map(absolute);
     let cpp = args.flag("--cpp");
@@ -115,6 +118,31 @@ fn compile(words: &[String]) -> Outcome {
     let llvm = setup::setup()?;
     let mut command = program(&llvm, "wuji", "release");
     run(command.args(["doctor", "--bench-compile"]).args(words))
+}
+
+/// `cargo xtask bench flow`: prints the tables of inter-kernel optimization, and times the same texture program in JAX if there is
+/// an interpreter that has it.
+fn flow(words: &[String]) -> Outcome {
+    let mut args = Args::new(words);
+    let json = args.value("--json")?.map(absolute);
+    let jax = args.value("--jax")?.map(absolute);
+    let paper = words.iter().any(|word| word == "--paper");
+    let llvm = setup::setup()?;
+    let mut command = program(&llvm, "wuji-bench", "release");
+    command.arg("--flow").args(args.rest());
+    if let Some(json) = json {
+        command.arg("--json").arg(json);
+    }
+    run(&mut command)?;
+    let Some(python) = jax else {
+        return Ok(());
+    };
+    let mut command = Command::new(python);
+    command.arg(root().join("benches/python/texture_jax.py"));
+    if paper {
+        command.arg("--paper");
+    }
+    run(&mut command)
 }
 
 /// Compiles the C++ loops into one shared library.

@@ -1,57 +1,46 @@
-//! The ten microbenchmarks of inter-kernel optimization: the same launches in a lazy world and in an eager one.
+//! The ten microbenchmarks of the paper: each tests one rule.
 
 // Windows of fields with one index.
 #![allow(clippy::single_range_in_vec_init)]
 
 use wuji::prelude::*;
-use wuji::{LazyStatistics, World};
 
-use crate::case::{Contender, launches};
-use crate::measure::Row;
-use crate::study::{Bench, Side, Study, agree};
+use super::{Make, Program, Size, repeated};
+use crate::case::Contender;
 
-/// Which program.
-#[derive(Copy, Clone, Debug)]
-pub enum Program {
-    ChainCopy,
-    Increments,
-    FillArray,
-    SparseSaxpy,
-    AutoDiff,
-    StencilReduction,
-    MpmSplitted,
-    SimpleAdvection,
-    MultiRes,
-    DeepHierarchy,
+/// The programs, in the order of the paper.
+pub const ALL: [Program; 10] = [
+    program("flow chain_copy", "2^20", chain_copy),
+    program("flow increments", "2^20", increments),
+    program("flow fill_array", "2^20", fill_array),
+    program("flow sparse_saxpy", "2^18 active", sparse_saxpy),
+    program("flow autodiff", "2^20", autodiff),
+    program("flow stencil_reduction", "2^20", stencil_reduction),
+    program("flow mpm_splitted", "2^18 particles", mpm_splitted),
+    program(
+        "flow simple_advection",
+        "512x512, 3 fields",
+        simple_advection,
+    ),
+    program("flow multires", "1024x1024, sparse", multires),
+    program("flow deep_hierarchy", "2^18 active", deep_hierarchy),
+];
+
+const fn program(name: &'static str, size: &'static str, make: Make) -> Program {
+    Program {
+        name,
+        sizes: [size, size, size],
+        make,
+        by_hand: None,
+        tolerance: 1e-5,
+    }
 }
 
-impl Program {
-    pub const ALL: [Program; 10] = [
-        Program::ChainCopy,
-        Program::Increments,
-        Program::FillArray,
-        Program::SparseSaxpy,
-        Program::AutoDiff,
-        Program::StencilReduction,
-        Program::MpmSplitted,
-        Program::SimpleAdvection,
-        Program::MultiRes,
-        Program::DeepHierarchy,
-    ];
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Program::ChainCopy => "flow chain_copy",
-            Program::Increments => "flow increments",
-            Program::FillArray => "flow fill_array",
-            Program::SparseSaxpy => "flow sparse_saxpy",
-            Program::AutoDiff => "flow autodiff",
-            Program::StencilReduction => "flow stencil_reduction",
-            Program::MpmSplitted => "flow mpm_splitted",
-            Program::SimpleAdvection => "flow simple_advection",
-            Program::MultiRes => "flow multires",
-            Program::DeepHierarchy => "flow deep_hierarchy",
-        }
+/// How many times larger a program is than on a CPU.
+fn factor(size: Size) -> i64 {
+    match size {
+        Size::Quick | Size::Paper => 1,
+        Size::Gpu => 16,
     }
 }
 
@@ -187,216 +176,150 @@ fn jitter(x: &Field<f32, 1>) {
     }
 }
 
-/// A program of a world; `scale` makes it larger for a GPU.
-pub fn contender(program: Program, world: &World, factor: i64) -> wuji::Result<Box<dyn Contender>> {
-    let line = |name: &str| world.field::<f32, 1>(name, [factor << 20]);
-    let point = |name: &str| world.field::<f32, 0>(name, [0_usize; 0]);
-    let synchronized = world.clone();
-    let done = move |launched: wuji::Result<()>| launched.and_then(|()| synchronized.synchronize());
-    Ok(match program {
-        Program::ChainCopy => {
-            let (x, y, z) = (line("x")?, line("y")?, line("z")?);
-            let out = z.clone();
-            let run = move || done(copy_plus(&x, &y, 1.0).and_then(|()| copy_plus(&y, &z, 4.0)));
-            launches(run, move || out.window([0..1000])?.to_vec())
-        }
-        Program::Increments => {
-            let x = line("x")?;
-            let out = x.clone();
-            let run = move || done((0..10).try_for_each(|_| add(&x, 1.0)));
-            launches(run, move || out.window([0..1000])?.to_vec())
-        }
-        Program::FillArray => {
-            let x = line("x")?;
-            let out = x.clone();
-            let run = move || done((0..10).try_for_each(|_| fill(&x, 3.0)));
-            launches(run, move || out.window([0..1000])?.to_vec())
-        }
-        Program::SparseSaxpy => {
-            let (x, y) = world.layout(|root| {
-                let cell = root.pointer(IJ, 64).dense(IJ, 16);
-                (cell.place::<f32, 2>("x"), cell.place::<f32, 2>("y"))
-            })?;
-            let block = [1.0f32; 256];
-            for k in 0..1024 {
-                let (i, j) = (k % 32 * 2, k / 32 * 2);
-                x.window([16 * i..16 * i + 16, 16 * j..16 * j + 16])?
-                    .copy_from(&block)?;
-            }
-            let out = y.clone();
-            let run = move || done((0..8).try_for_each(|_| saxpy(&x, &y, 0.5)));
-            launches(run, move || out.window([0..16, 0..16])?.to_vec())
-        }
-        Program::AutoDiff => {
-            let (x, g, loss) = (line("x")?, line("g")?, point("loss")?);
-            x.fill(0.5)?;
-            let out = g.clone();
-            let run = move || {
-                done((0..10).try_for_each(|_| {
-                    energy(&x, &loss)?;
-                    energy_gradient(&x, &g)
-                }))
-            };
-            launches(run, move || out.window([0..1000])?.to_vec())
-        }
-        Program::StencilReduction => {
-            let (x, y, sum) = (line("x")?, line("y")?, point("sum")?);
-            x.fill(0.5)?;
-            let out = y.clone();
-            let run = move || {
-                done((0..3).try_for_each(|_| {
-                    stencil(&x, &y)?;
-                    reduce(&y, &sum)?;
-                    stencil(&y, &x)
-                }))
-            };
-            launches(run, move || out.window([0..1000])?.to_vec())
-        }
-        Program::MpmSplitted => {
-            let n = [factor << 18];
-            let (x, v) = (
-                world.field::<Vec2, 1>("x", n)?,
-                world.field::<Vec2, 1>("v", n)?,
-            );
-            let (f, c) = (
-                world.field::<Mat2, 1>("f", n)?,
-                world.field::<Mat2, 1>("c", n)?,
-            );
-            let out = x.clone();
-            let run = move || {
-                done((0..5).try_for_each(|_| {
-                    stress(&f, &c, 1e-4)?;
-                    damp(&c)?;
-                    gravity(&v, 1e-4)?;
-                    walls(&x, &v)?;
-                    advance(&x, &v, 1e-4)
-                }))
-            };
-            launches(run, move || {
-                let first = out.window([0..1000])?.to_vec()?;
-                Ok(first.iter().map(|x| x.y).collect())
-            })
-        }
-        Program::SimpleAdvection => {
-            let n = [512 * factor, 512];
-            let u = world.field::<Vec2, 2>("u", n)?;
-            u.fill(vec2(0.3, 0.7))?;
-            let fields = ["a", "b", "c"].map(|name| {
-                let pair = |end: &str| world.field::<f32, 2>(&format!("{name}{end}"), n);
-                pair("0").and_then(|x| Ok((x, pair("1")?)))
-            });
-            let fields = fields.into_iter().collect::<wuji::Result<Vec<_>>>()?;
-            for (x, _) in &fields {
-                x.fill(1.0)?;
-            }
-            let out = fields[0].1.clone();
-            let run = move || done(fields.iter().try_for_each(|(x, y)| advect(&u, x, y, 1.0)));
-            launches(run, move || out.window([100..110, 100..110])?.to_vec())
-        }
-        Program::MultiRes => {
-            let levels = (0..4).map(|level| {
-                let blocks = (64 * factor) >> level;
-                world.layout(|root| {
-                    let cell = root.pointer(IJ, [blocks, 64 >> level]).dense(IJ, 16);
-                    cell.place::<f32, 2>(&format!("level{level}"))
-                })
-            });
-            let levels = levels.collect::<wuji::Result<Vec<_>>>()?;
-            let block = [1.0f32; 256];
-            for k in 0..512 {
-                let (i, j) = (k % 32 * 2, k / 32 * 2);
-                levels[0]
-                    .window([16 * i..16 * i + 16, 16 * j..16 * j + 16])?
-                    .copy_from(&block)?;
-            }
-            let out = levels[3].clone();
-            let run = move || {
-                done((0..3).try_for_each(|_| {
-                    levels.windows(2).try_for_each(|pair| {
-                        scale(&pair[1], 0.5)?;
-                        downsample(&pair[0], &pair[1])
-                    })
-                }))
-            };
-            launches(run, move || out.window([0..16, 0..16])?.to_vec())
-        }
-        Program::DeepHierarchy => {
-            let x = world.layout(|root| {
-                let deep = root.pointer(I, 16).pointer(I, 16).pointer(I, 16);
-                deep.dense(I, 64).place::<f32, 1>("x")
-            })?;
-            for k in 0..2048 {
-                x.set(k * 128, 1.0)?;
-            }
-            let out = x.clone();
-            let run = move || done((0..5).try_for_each(|_| jitter(&x)));
-            launches(run, move || out.window([0..128])?.to_vec())
-        }
+fn line(world: &World, size: Size, name: &str) -> wuji::Result<Field<f32, 1>> {
+    world.field(name, [factor(size) << 20])
+}
+
+/// The first elements of a field.
+fn first(x: &Field<f32, 1>) -> impl Fn() -> wuji::Result<Vec<f32>> + use<> {
+    let x = x.clone();
+    move || x.window([0..1000])?.to_vec()
+}
+
+fn corner(x: &Field<f32, 2>, from: i64, to: i64) -> impl Fn() -> wuji::Result<Vec<f32>> + use<> {
+    let x = x.clone();
+    move || x.window([from..to, from..to])?.to_vec()
+}
+
+fn chain_copy(world: &World, size: Size) -> wuji::Result<Box<dyn Contender>> {
+    let (x, y) = (line(world, size, "x")?, line(world, size, "y")?);
+    let z = line(world, size, "z")?;
+    let result = first(&z);
+    let run = move || copy_plus(&x, &y, 1.0).and_then(|()| copy_plus(&y, &z, 4.0));
+    Ok(repeated(world, 1, run, result))
+}
+
+fn increments(world: &World, size: Size) -> wuji::Result<Box<dyn Contender>> {
+    let x = line(world, size, "x")?;
+    let result = first(&x);
+    Ok(repeated(world, 10, move || add(&x, 1.0), result))
+}
+
+fn fill_array(world: &World, size: Size) -> wuji::Result<Box<dyn Contender>> {
+    let x = line(world, size, "x")?;
+    let result = first(&x);
+    Ok(repeated(world, 10, move || fill(&x, 3.0), result))
+}
+
+fn sparse_saxpy(world: &World, _: Size) -> wuji::Result<Box<dyn Contender>> {
+    let (x, y) = world.layout(|root| {
+        let cell = root.pointer(IJ, 64).dense(IJ, 16);
+        (cell.place::<f32, 2>("x"), cell.place::<f32, 2>("y"))
+    })?;
+    activate_blocks(&x, 1024)?;
+    let result = corner(&y, 0, 16);
+    Ok(repeated(world, 8, move || saxpy(&x, &y, 0.5), result))
+}
+
+/// Stores ones in every second block of 16 x 16 cells, in both directions.
+fn activate_blocks(x: &Field<f32, 2>, count: i64) -> wuji::Result<()> {
+    let block = [1.0f32; 256];
+    (0..count).try_for_each(|k| {
+        let (i, j) = (k % 32 * 2, k / 32 * 2);
+        let window = x.window([16 * i..16 * i + 16, 16 * j..16 * j + 16])?;
+        window.copy_from(&block)
     })
 }
 
-struct Flow(Program);
-
-/// All programs.
-pub fn all() -> Vec<Box<dyn Study>> {
-    let boxed = |p| Box::new(Flow(p)) as Box<dyn Study>;
-    Program::ALL.into_iter().map(boxed).collect()
+fn autodiff(world: &World, size: Size) -> wuji::Result<Box<dyn Contender>> {
+    let (x, g) = (line(world, size, "x")?, line(world, size, "g")?);
+    let loss = world.scalar::<f32>("loss")?;
+    x.fill(0.5)?;
+    let result = first(&g);
+    let run = move || energy(&x, &loss).and_then(|()| energy_gradient(&x, &g));
+    Ok(repeated(world, 10, run, result))
 }
 
-/// The rules that are off in each row.
-pub const COLUMNS: [(&str, &[&str]); 3] = [
-    ("all rules", &[]),
-    ("no task_fusion", &["task_fusion"]),
-    ("no dead_store_elimination", &["dead_store_elimination"]),
-];
+fn stencil_reduction(world: &World, size: Size) -> wuji::Result<Box<dyn Contender>> {
+    let (x, y) = (line(world, size, "x")?, line(world, size, "y")?);
+    let sum = world.scalar::<f32>("sum")?;
+    x.fill(0.5)?;
+    let result = first(&y);
+    let run = move || {
+        stencil(&x, &y)?;
+        reduce(&y, &sum)?;
+        stencil(&y, &x)
+    };
+    Ok(repeated(world, 3, run, result))
+}
 
-impl Study for Flow {
-    fn name(&self) -> &'static str {
-        self.0.name()
-    }
+fn mpm_splitted(world: &World, size: Size) -> wuji::Result<Box<dyn Contender>> {
+    let n = [factor(size) << 18];
+    let x = world.field::<Vec2, 1>("x", n)?;
+    let v = world.field::<Vec2, 1>("v", n)?;
+    let f = world.field::<Mat2, 1>("f", n)?;
+    let c = world.field::<Mat2, 1>("c", n)?;
+    let out = x.clone();
+    let run = move || {
+        stress(&f, &c, 1e-4)?;
+        damp(&c)?;
+        gravity(&v, 1e-4)?;
+        walls(&x, &v)?;
+        advance(&x, &v, 1e-4)
+    };
+    Ok(repeated(world, 5, run, move || {
+        let first = out.window([0..1000])?.to_vec()?;
+        Ok(first.iter().map(|x| x.y).collect())
+    }))
+}
 
-    fn size(&self) -> String {
-        match self.0 {
-            Program::ChainCopy
-            | Program::Increments
-            | Program::FillArray
-            | Program::AutoDiff
-            | Program::StencilReduction => "2^20",
-            Program::SparseSaxpy | Program::DeepHierarchy => "2^18 active",
-            Program::MpmSplitted => "2^18 particles",
-            Program::SimpleAdvection => "512x512, 3 fields",
-            Program::MultiRes => "1024x1024, sparse",
-        }
-        .into()
+fn simple_advection(world: &World, size: Size) -> wuji::Result<Box<dyn Contender>> {
+    let n = [512 * factor(size), 512];
+    let u = world.field::<Vec2, 2>("u", n)?;
+    u.fill(vec2(0.3, 0.7))?;
+    let pair = |name: &str| {
+        let field = |end: &str| world.field::<f32, 2>(&format!("{name}{end}"), n);
+        field("0").and_then(|x| Ok((x, field("1")?)))
+    };
+    let fields = ["a", "b", "c"].into_iter().map(pair);
+    let fields = fields.collect::<wuji::Result<Vec<_>>>()?;
+    for (x, _) in &fields {
+        x.fill(1.0)?;
     }
+    let result = corner(&fields[0].1, 100, 110);
+    let run = move || fields.iter().try_for_each(|(x, y)| advect(&u, x, y, 1.0));
+    Ok(repeated(world, 1, run, result))
+}
 
-    fn metric(&self) -> &'static str {
-        "1/s"
-    }
+fn multires(world: &World, size: Size) -> wuji::Result<Box<dyn Contender>> {
+    let levels = (0..4).map(|level| {
+        let blocks = (64 * factor(size)) >> level;
+        world.layout(|root| {
+            let cell = root.pointer(IJ, [blocks, 64 >> level]).dense(IJ, 16);
+            cell.place::<f32, 2>(&format!("level{level}"))
+        })
+    });
+    let levels = levels.collect::<wuji::Result<Vec<_>>>()?;
+    activate_blocks(&levels[0], 512)?;
+    let result = corner(&levels[3], 0, 16);
+    let run = move || {
+        levels.windows(2).try_for_each(|pair| {
+            scale(&pair[1], 0.5)?;
+            downsample(&pair[0], &pair[1])
+        })
+    };
+    Ok(repeated(world, 3, run, result))
+}
 
-    fn rows(&self, bench: &Bench) -> Result<Vec<Row>, String> {
-        let text = |e: wuji::Error| e.to_string();
-        let mut rows = Vec::new();
-        for (name, without) in COLUMNS {
-            let lazy = bench.lazy_world(without)?;
-            let eager = bench.world(&[])?;
-            let mut first = contender(self.0, &lazy, 1).map_err(text)?;
-            let mut second = contender(self.0, &eager, 1).map_err(text)?;
-            agree(self, &mut *first, &mut *second, 1e-5)?;
-            let LazyStatistics {
-                launched_tasks,
-                tasks,
-                ..
-            } = lazy.lazy_statistics();
-            lazy.finish_compiling().map_err(text)?;
-            let side = |contender| Side {
-                contender,
-                work: 1.0,
-            };
-            let metric = format!("1/s, {name}, {launched_tasks} -> {tasks}");
-            let (first, second) = (side(&mut *first), side(&mut *second));
-            rows.push(bench.compare(self, &metric, first, second)?);
-        }
-        Ok(rows)
+fn deep_hierarchy(world: &World, _: Size) -> wuji::Result<Box<dyn Contender>> {
+    let x = world.layout(|root| {
+        let deep = root.pointer(I, 16).pointer(I, 16).pointer(I, 16);
+        deep.dense(I, 64).place::<f32, 1>("x")
+    })?;
+    for k in 0..2048 {
+        x.set(k * 128, 1.0)?;
     }
+    let out = x.clone();
+    let result = move || out.window([0..128])?.to_vec();
+    Ok(repeated(world, 5, move || jitter(&x), result))
 }

@@ -580,9 +580,7 @@ fn measure(wanted: &dyn Fn(&str) -> bool) -> Result<Vec<Line>> {
     if wanted("quantized") || wanted("life") || wanted("advect, 21 bits") {
         lines.extend(quantized::lines()?);
     }
-    if wanted("flow") {
-        lines.extend(flow::lines()?);
-    }
+    lines.extend(flow::lines(wanted)?);
     if wanted("hash") {
         lines.extend(hash::lines()?);
     }
