@@ -51,10 +51,10 @@ pub struct TaskTime {
 pub const EAGER: &str = "eager";
 pub const BY_HAND: &str = "fused by hand, eager";
 
-/// Runs until code and plans are ready.
-const WARM: usize = 3;
 /// Runs with the profiler.
 const PROFILED: usize = 3;
+/// Of a program that takes seconds, one is enough.
+const LONG_MS: f64 = 1000.0;
 
 struct Entrant {
     variant: Variant,
@@ -165,9 +165,7 @@ impl Entrant {
     fn start(&mut self, clock: Clock) -> Result<(), String> {
         let before = emitted(&self.world);
         self.variant.metrics.first_ms = self.timed(clock)? * 1e3;
-        for _ in 1..WARM {
-            self.contender.run()?;
-        }
+        self.contender.run()?;
         self.world.finish_compiling().map_err(|e| e.to_string())?;
         let after = emitted(&self.world);
         self.variant.metrics.compiled = after.0 - before.0;
@@ -183,7 +181,8 @@ impl Entrant {
         };
         let known = windows(&self.world);
         let mut times = Vec::new();
-        for _ in 0..PROFILED {
+        let long = self.times.iter().any(|time| time * 1e3 > LONG_MS);
+        for _ in 0..if long { 1 } else { PROFILED } {
             self.world.profiler().clear();
             self.world.profiler().start();
             self.contender.run()?;

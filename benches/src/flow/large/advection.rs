@@ -11,8 +11,8 @@ use crate::flow::{Program, Size, repeated};
 pub const MACCORMACK: Program = Program {
     name: "flow maccormack",
     sizes: ["64^3", "256^3", "256^3"],
-    make,
-    by_hand: None,
+    make: |world, size| advected(world, size, Tube::step),
+    by_hand: Some(|world, size| advected(world, size, Tube::step_by_hand)),
     tolerance: 1e-4,
 };
 
@@ -79,7 +79,29 @@ fn advect(u: &Field<Vec3, 3>, from: &Field<f32, 3>, to: &Field<f32, 3>, dt: f32)
     }
 }
 
-/// Adds half of the error, unless the result leaves the range of the values that it comes from.
+/// The field with half of the error added, unless the result leaves the range of the values that it comes from.
+#[func]
+fn corrected(q: &Field<f32, 3>, source: Vec3, plain: f32, error: f32) -> f32 {
+    let at = corner(source);
+    let mut least = q[at];
+    let mut most = q[at];
+    for a in unroll(0..2) {
+        for b in unroll(0..2) {
+            for c in unroll(0..2) {
+                let near = q[at + ivec3(a, b, c)];
+                least = least.min(near);
+                most = most.max(near);
+            }
+        }
+    }
+    let value = plain + 0.5 * error;
+    if value < least || value > most {
+        plain
+    } else {
+        value
+    }
+}
+
 #[kernel]
 fn correct(
     u: &Field<Vec3, 3>,
@@ -91,25 +113,58 @@ fn correct(
 ) {
     for [i, j, k] in to {
         let p = vec3(i as f32, j as f32, k as f32);
-        let at = corner(traced(u, p, u[[i, j, k]], dt));
-        let mut least = q[at];
-        let mut most = q[at];
-        for a in unroll(0..2) {
-            for b in unroll(0..2) {
-                for c in unroll(0..2) {
-                    let near = q[at + ivec3(a, b, c)];
-                    least = least.min(near);
-                    most = most.max(near);
-                }
-            }
-        }
-        let plain = forward[[i, j, k]];
-        let corrected = plain + 0.5 * (q[[i, j, k]] - backward[[i, j, k]]);
-        to[[i, j, k]] = if corrected < least || corrected > most {
-            plain
-        } else {
-            corrected
-        };
+        let source = traced(u, p, u[[i, j, k]], dt);
+        let error = q[[i, j, k]] - backward[[i, j, k]];
+        to[[i, j, k]] = corrected(q, source, forward[[i, j, k]], error);
+    }
+}
+
+/// `advect` of three fields, fused by hand: they share their path.
+#[kernel]
+fn advect_all(
+    u: &Field<Vec3, 3>,
+    from_a: &Field<f32, 3>,
+    from_b: &Field<f32, 3>,
+    from_c: &Field<f32, 3>,
+    to_a: &Field<f32, 3>,
+    to_b: &Field<f32, 3>,
+    to_c: &Field<f32, 3>,
+    dt: f32,
+) {
+    for [i, j, k] in to_a {
+        let source = traced(u, vec3(i as f32, j as f32, k as f32), u[[i, j, k]], dt);
+        to_a[[i, j, k]] = value_at(from_a, source);
+        to_b[[i, j, k]] = value_at(from_b, source);
+        to_c[[i, j, k]] = value_at(from_c, source);
+    }
+}
+
+/// `correct` of three fields, fused by hand.
+#[kernel]
+fn correct_all(
+    u: &Field<Vec3, 3>,
+    a: &Field<f32, 3>,
+    b: &Field<f32, 3>,
+    c: &Field<f32, 3>,
+    forward_a: &Field<f32, 3>,
+    forward_b: &Field<f32, 3>,
+    forward_c: &Field<f32, 3>,
+    backward_a: &Field<f32, 3>,
+    backward_b: &Field<f32, 3>,
+    backward_c: &Field<f32, 3>,
+    to_a: &Field<f32, 3>,
+    to_b: &Field<f32, 3>,
+    to_c: &Field<f32, 3>,
+    dt: f32,
+) {
+    for [i, j, k] in to_a {
+        let source = traced(u, vec3(i as f32, j as f32, k as f32), u[[i, j, k]], dt);
+        let error = a[[i, j, k]] - backward_a[[i, j, k]];
+        to_a[[i, j, k]] = corrected(a, source, forward_a[[i, j, k]], error);
+        let error = b[[i, j, k]] - backward_b[[i, j, k]];
+        to_b[[i, j, k]] = corrected(b, source, forward_b[[i, j, k]], error);
+        let error = c[[i, j, k]] - backward_c[[i, j, k]];
+        to_c[[i, j, k]] = corrected(c, source, forward_c[[i, j, k]], error);
     }
 }
 
@@ -140,8 +195,11 @@ struct Channel {
 
 struct Tube {
     u: Field<Vec3, 3>,
-    channels: Vec<Channel>,
+    channels: [Channel; 3],
 }
+
+/// The time step, in cells at unit speed.
+const DT: f32 = 0.9;
 
 impl Tube {
     fn new(world: &World, n: i32) -> Result<Tube> {
@@ -158,7 +216,7 @@ impl Tube {
             (
                 block.cells::<3>("blocks"),
                 cell.place::<Vec3, 3>("u"),
-                Vec::from(channels),
+                channels,
             )
         })?;
         let tube = |at: [f32; 3]| {
@@ -174,31 +232,77 @@ impl Tube {
     }
 
     fn step(&mut self) -> Result<()> {
-        let (u, dt) = (&self.u, 0.9);
+        let (u, dt) = (&self.u, DT);
         for c in &self.channels {
             advect(u, &c.now, &c.forward, dt)?;
         }
         for c in &self.channels {
             advect(u, &c.forward, &c.backward, -dt)?;
         }
-        for c in &mut self.channels {
+        for c in &self.channels {
             correct(u, &c.now, &c.forward, &c.backward, &c.next, dt)?;
+        }
+        self.swap();
+        Ok(())
+    }
+
+    /// The same step with the kernels that are fused by hand.
+    fn step_by_hand(&mut self) -> Result<()> {
+        let (u, [a, b, c]) = (&self.u, &self.channels);
+        advect_all(
+            u, &a.now, &b.now, &c.now, &a.forward, &b.forward, &c.forward, DT,
+        )?;
+        advect_all(
+            u,
+            &a.forward,
+            &b.forward,
+            &c.forward,
+            &a.backward,
+            &b.backward,
+            &c.backward,
+            -DT,
+        )?;
+        correct_all(
+            u,
+            &a.now,
+            &b.now,
+            &c.now,
+            &a.forward,
+            &b.forward,
+            &c.forward,
+            &a.backward,
+            &b.backward,
+            &c.backward,
+            &a.next,
+            &b.next,
+            &c.next,
+            DT,
+        )?;
+        self.swap();
+        Ok(())
+    }
+
+    fn swap(&mut self) {
+        for c in &mut self.channels {
             std::mem::swap(&mut c.now, &mut c.next);
         }
-        Ok(())
     }
 }
 
-fn make(world: &World, size: Size) -> Result<Box<dyn Contender>> {
+fn advected(
+    world: &World,
+    size: Size,
+    step: fn(&mut Tube) -> Result<()>,
+) -> Result<Box<dyn Contender>> {
     let n = match size {
         Size::Quick => 64,
         Size::Paper | Size::Gpu => 256,
     };
     let mut tube = Tube::new(world, n)?;
     // After an even number of steps, the first of each pair is current.
-    let seen: Vec<Field<f32, 3>> = tube.channels.iter().map(|c| c.now.clone()).collect();
+    let seen = tube.channels.each_ref().map(|c| c.now.clone());
     let (at, middle) = (i64::from(n) / 8, i64::from(n) / 2);
-    let run = move || tube.step();
+    let run = move || step(&mut tube);
     Ok(repeated(world, STEPS, run, move || {
         let slices = seen.iter().map(|q| {
             let slice = q.window([0..at, middle - at..middle, middle..middle + 4])?;
