@@ -10,6 +10,7 @@ pub mod fluid;
 pub mod gray_scott;
 pub mod isosurface;
 pub mod julia;
+pub mod lazy_mpm;
 pub mod life;
 pub mod mpm88;
 pub mod nbody;
@@ -99,6 +100,9 @@ pub struct Options {
     /// Number of frames.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub frames: Option<u32>,
+    /// Run in a lazy world: launches wait, and loops are fused across kernels.
+    #[arg(long)]
+    pub lazy: bool,
     /// Show it live in a window, until you close it (Escape does); records only with --out.
     #[arg(long)]
     pub view: bool,
@@ -121,7 +125,7 @@ pub struct Report {
 }
 
 /// All examples, in order of complexity.
-pub const ALL: [&Example; 16] = [
+pub const ALL: [&Example; 17] = [
     &julia::JULIA,
     &life::LIFE,
     &wave::WAVE,
@@ -130,6 +134,7 @@ pub const ALL: [&Example; 16] = [
     &fluid::FLUID,
     &cloth::CLOTH,
     &mpm88::MPM88,
+    &lazy_mpm::LAZY_MPM,
     &path_tracer::PATH_TRACER,
     &isosurface::ISOSURFACE,
     &coral::CORAL,

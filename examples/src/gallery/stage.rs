@@ -97,6 +97,9 @@ impl Stage {
         if let Some(threads) = options.threads {
             world = world.threads(threads as usize);
         }
+        if options.lazy {
+            world = world.lazy(true);
+        }
         Ok(Stage {
             example,
             options: options.clone(),
@@ -147,6 +150,7 @@ impl Stage {
             let input = self.input(frame);
             let start = Instant::now();
             step(&input)?;
+            self.world.flush()?;
             self.times.push(start.elapsed());
             frame += 1;
             if each || frame == total {

@@ -15,6 +15,7 @@ fn small(example: &Example) -> Options {
         "fluid" => (48, 24),
         "cloth" => (24, 20),
         "mpm88" => (64, 6),
+        "lazy_mpm" => (64, 12),
         "path_tracer" => (48, 2),
         "isosurface" => (16, 2),
         "coral" => (20, 2),
