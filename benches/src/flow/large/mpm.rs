@@ -306,3 +306,33 @@ fn simulated(
         Ok(all.iter().flat_map(|x| [x.x, x.y, x.z]).collect())
     }))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A lazy world derives G2P2G: one loop, which stores neither the velocity nor its affine part.
+    #[test]
+    fn substeps_are_fused() {
+        let world = World::builder().lazy(true).build().expect("a world");
+        let mpm = Mpm::new(&world, 16, 8).expect("fields");
+        world.synchronize().expect("fills");
+        mpm.plain().expect("launches");
+        let text = world.flow_graph().1.to_string();
+        let lines: Vec<&str> = text.lines().collect();
+        let fused = lines.iter().enumerate().filter(|(_, line)| {
+            let name = line.split_once(": ").map(|(_, name)| name);
+            name == Some("grid_to_particles+particles_to_grid")
+        });
+        let writes: Vec<&str> = fused
+            .filter_map(|(at, _)| lines[at..].iter().find(|l| l.trim().starts_with("writes")))
+            .map(|line| line.trim().trim_start_matches("writes "))
+            .collect();
+        assert_eq!(writes.len(), SUBSTEPS - 1, "{text}");
+        for fields in writes {
+            let stored = |name: &str| fields.split(", ").any(|field| field == name);
+            assert!(stored("x") && stored("f"), "{text}");
+            assert!(!stored("v") && !stored("c"), "{text}");
+        }
+    }
+}
