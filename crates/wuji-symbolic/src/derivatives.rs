@@ -4,9 +4,10 @@
 //! what they have in common with each other and with the values.
 
 use crate::arena::{Arena, Id, Node};
-use crate::op::Op;
+use crate::op::{Binary, Compare, Unary};
+use crate::recording::{Recording, with_recording};
 use crate::sparse::Csr;
-use crate::sym::{Recording, Sym, with_recording};
+use crate::sym::Sym;
 use rustc_hash::FxHashMap;
 use smallvec::{SmallVec, smallvec};
 use std::panic::Location;
@@ -176,7 +177,7 @@ fn adjoints(arena: &mut Arena, value: Id, stops: &FxHashMap<Id, u32>) -> Vec<(u3
             }
             if let Some(sum) = adjoint.get_mut(&child) {
                 *sum = Some(match *sum {
-                    Some(sum) => arena.binary(Op::Add, sum, part),
+                    Some(sum) => arena.binary(Binary::Add, sum, part),
                     None => part,
                 });
             }
@@ -192,18 +193,23 @@ type Parts = SmallVec<[(Id, Id); 2]>;
 /// What a node contributes to the adjoints of its operands.
 fn contributions(arena: &mut Arena, id: Id, own: Id, wanted: impl Fn(Id) -> bool) -> Parts {
     match arena.node(id) {
-        Node::Const(_) | Node::Input { .. } => Parts::new(),
+        // A truth value has no derivative; a `Select` knows its `Pair`.
+        Node::Const(_)
+        | Node::Input { .. }
+        | Node::Not(_)
+        | Node::Compare(..)
+        | Node::Logic(..)
+        | Node::Pair(..) => Parts::new(),
         Node::Unary(op, a) => match unary(arena, op, a, id) {
-            Some(factor) => smallvec![(a, arena.binary(Op::Mul, own, factor))],
+            Some(factor) => smallvec![(a, arena.binary(Binary::Mul, own, factor))],
             None => Parts::new(),
         },
         Node::Binary(op, a, b) => {
             let mut parts = Parts::new();
             for (operand, first) in [(a, true), (b, false)] {
-                if wanted(operand)
-                    && let Some(factor) = binary(arena, op, (a, b), id, first)
-                {
-                    parts.push((operand, arena.binary(Op::Mul, own, factor)));
+                if wanted(operand) {
+                    let factor = binary(arena, op, (a, b), id, first);
+                    parts.push((operand, arena.binary(Binary::Mul, own, factor)));
                 }
             }
             parts
@@ -217,170 +223,118 @@ fn contributions(arena: &mut Arena, id: Id, own: Id, wanted: impl Fn(Id) -> bool
 }
 
 /// The derivative of an operation by its operand `x`, with the result `r`; `None` where it is zero.
-fn unary(m: &mut Arena, op: Op, x: Id, r: Id) -> Option<Id> {
+fn unary(m: &mut Arena, op: Unary, x: Id, r: Id) -> Option<Id> {
     let one = m.constant(1.0);
     Some(match op {
-        Op::Neg => m.constant(-1.0),
-        Op::Abs => {
+        Unary::Neg => m.constant(-1.0),
+        Unary::Abs => {
             let (zero, minus) = (m.constant(0.0), m.constant(-1.0));
-            let (negative, positive) = (m.binary(Op::Lt, x, zero), m.binary(Op::Lt, zero, x));
+            let (negative, positive) = (
+                m.compare(Compare::Lt, x, zero),
+                m.compare(Compare::Lt, zero, x),
+            );
             let rest = m.select(positive, one, zero);
             m.select(negative, minus, rest)
         }
-        Op::Sqrt => {
+        Unary::Sqrt => {
             let half = m.constant(0.5);
-            m.binary(Op::Div, half, r)
+            m.binary(Binary::Div, half, r)
         }
-        Op::Sin => m.unary(Op::Cos, x),
-        Op::Cos => {
-            let sine = m.unary(Op::Sin, x);
-            m.unary(Op::Neg, sine)
+        Unary::Sin => m.unary(Unary::Cos, x),
+        Unary::Cos => {
+            let sine = m.unary(Unary::Sin, x);
+            m.unary(Unary::Neg, sine)
         }
-        Op::Tan => {
+        Unary::Tan => {
             let square = m.power(r, 2);
-            m.binary(Op::Add, one, square)
+            m.binary(Binary::Add, one, square)
         }
-        Op::Asin | Op::Acos => {
-            let (a, b) = (m.sub(one, x), m.binary(Op::Add, one, x));
-            let product = m.binary(Op::Mul, a, b);
-            let root = m.unary(Op::Sqrt, product);
-            let size = m.binary(Op::Div, one, root);
-            if op == Op::Acos {
-                m.unary(Op::Neg, size)
+        Unary::Asin | Unary::Acos => {
+            let (a, b) = (m.sub(one, x), m.binary(Binary::Add, one, x));
+            let product = m.binary(Binary::Mul, a, b);
+            let root = m.unary(Unary::Sqrt, product);
+            let size = m.binary(Binary::Div, one, root);
+            if op == Unary::Acos {
+                m.unary(Unary::Neg, size)
             } else {
                 size
             }
         }
-        Op::Atan => {
+        Unary::Atan => {
             let square = m.power(x, 2);
-            let sum = m.binary(Op::Add, one, square);
-            m.binary(Op::Div, one, sum)
+            let sum = m.binary(Binary::Add, one, square);
+            m.binary(Binary::Div, one, sum)
         }
-        Op::Sinh => m.unary(Op::Cosh, x),
-        Op::Cosh => m.unary(Op::Sinh, x),
-        Op::Tanh => {
-            let (a, b) = (m.sub(one, r), m.binary(Op::Add, one, r));
-            m.binary(Op::Mul, a, b)
+        Unary::Sinh => m.unary(Unary::Cosh, x),
+        Unary::Cosh => m.unary(Unary::Sinh, x),
+        Unary::Tanh => {
+            let (a, b) = (m.sub(one, r), m.binary(Binary::Add, one, r));
+            m.binary(Binary::Mul, a, b)
         }
-        Op::Exp => r,
-        Op::Exp2 => {
+        Unary::Exp => r,
+        Unary::Exp2 => {
             let scale = m.constant(std::f64::consts::LN_2);
-            m.binary(Op::Mul, scale, r)
+            m.binary(Binary::Mul, scale, r)
         }
-        Op::Log => m.binary(Op::Div, one, x),
-        Op::Log2 => {
+        Unary::Log => m.binary(Binary::Div, one, x),
+        Unary::Log2 => {
             let scale = m.constant(std::f64::consts::LOG2_E);
-            m.binary(Op::Div, scale, x)
+            m.binary(Binary::Div, scale, x)
         }
-        Op::Log10 => {
+        Unary::Log10 => {
             let scale = m.constant(std::f64::consts::LOG10_E);
-            m.binary(Op::Div, scale, x)
+            m.binary(Binary::Div, scale, x)
         }
-        Op::Floor
-        | Op::Ceil
-        | Op::Round
-        | Op::Trunc
-        | Op::Not
-        | Op::Const
-        | Op::Input
-        | Op::Add
-        | Op::Mul
-        | Op::Div
-        | Op::Rem
-        | Op::Min
-        | Op::Max
-        | Op::Pow
-        | Op::Atan2
-        | Op::Lt
-        | Op::Le
-        | Op::Eq
-        | Op::And
-        | Op::Or
-        | Op::Select
-        | Op::Pair => return None,
+        Unary::Floor | Unary::Ceil | Unary::Round | Unary::Trunc => return None,
     })
 }
 
-/// The derivative of `op(x, y)` with the result `r` by one of its operands; `None` where it is zero.
-fn binary(m: &mut Arena, op: Op, (x, y): (Id, Id), r: Id, by_first: bool) -> Option<Id> {
+/// The derivative of `op(x, y)` with the result `r` by one of its operands.
+fn binary(m: &mut Arena, op: Binary, (x, y): (Id, Id), r: Id, by_first: bool) -> Id {
     let one = m.constant(1.0);
     let zero = m.constant(0.0);
-    Some(match (op, by_first) {
-        (Op::Add, _) | (Op::Rem, true) => one,
-        (Op::Mul, true) => y,
-        (Op::Mul, false) => x,
-        (Op::Div, true) => m.binary(Op::Div, one, y),
-        (Op::Div, false) => {
-            let quotient = m.binary(Op::Div, r, y);
-            m.unary(Op::Neg, quotient)
+    match (op, by_first) {
+        (Binary::Add, _) | (Binary::Rem, true) => one,
+        (Binary::Mul, true) => y,
+        (Binary::Mul, false) => x,
+        (Binary::Div, true) => m.binary(Binary::Div, one, y),
+        (Binary::Div, false) => {
+            let quotient = m.binary(Binary::Div, r, y);
+            m.unary(Unary::Neg, quotient)
         }
-        (Op::Rem, false) => {
-            let quotient = m.binary(Op::Div, x, y);
-            let whole = m.unary(Op::Trunc, quotient);
-            m.unary(Op::Neg, whole)
+        (Binary::Rem, false) => {
+            let quotient = m.binary(Binary::Div, x, y);
+            let whole = m.unary(Unary::Trunc, quotient);
+            m.unary(Unary::Neg, whole)
         }
         // Of equal operands, the result is the second.
-        (Op::Min | Op::Max, _) => {
-            let first = if op == Op::Min { (x, y) } else { (y, x) };
-            let chosen = m.binary(Op::Lt, first.0, first.1);
+        (Binary::Min | Binary::Max, _) => {
+            let first = if op == Binary::Min { (x, y) } else { (y, x) };
+            let chosen = m.compare(Compare::Lt, first.0, first.1);
             if by_first {
                 m.select(chosen, one, zero)
             } else {
                 m.select(chosen, zero, one)
             }
         }
-        (Op::Pow, true) => {
+        (Binary::Pow, true) => {
             let less = m.sub(y, one);
-            let power = m.binary(Op::Pow, x, less);
-            m.binary(Op::Mul, y, power)
+            let power = m.binary(Binary::Pow, x, less);
+            m.binary(Binary::Mul, y, power)
         }
-        (Op::Pow, false) => {
-            let log = m.unary(Op::Log, x);
-            m.binary(Op::Mul, r, log)
+        (Binary::Pow, false) => {
+            let log = m.unary(Unary::Log, x);
+            m.binary(Binary::Mul, r, log)
         }
-        (Op::Atan2, _) => {
+        (Binary::Atan2, _) => {
             let (xx, yy) = (m.power(x, 2), m.power(y, 2));
-            let squares = m.binary(Op::Add, xx, yy);
+            let squares = m.binary(Binary::Add, xx, yy);
             if by_first {
-                m.binary(Op::Div, y, squares)
+                m.binary(Binary::Div, y, squares)
             } else {
-                let quotient = m.binary(Op::Div, x, squares);
-                m.unary(Op::Neg, quotient)
+                let quotient = m.binary(Binary::Div, x, squares);
+                m.unary(Unary::Neg, quotient)
             }
         }
-        (
-            Op::Const
-            | Op::Input
-            | Op::Neg
-            | Op::Abs
-            | Op::Floor
-            | Op::Ceil
-            | Op::Round
-            | Op::Trunc
-            | Op::Sqrt
-            | Op::Sin
-            | Op::Cos
-            | Op::Tan
-            | Op::Asin
-            | Op::Acos
-            | Op::Atan
-            | Op::Sinh
-            | Op::Cosh
-            | Op::Tanh
-            | Op::Exp
-            | Op::Exp2
-            | Op::Log
-            | Op::Log2
-            | Op::Log10
-            | Op::Not
-            | Op::Lt
-            | Op::Le
-            | Op::Eq
-            | Op::And
-            | Op::Or
-            | Op::Select
-            | Op::Pair,
-            _,
-        ) => return None,
-    })
+    }
 }

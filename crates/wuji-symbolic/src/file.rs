@@ -3,7 +3,7 @@
 //! A file has a magic number, a version, a checksum of everything after it, and then columns of numbers in little-endian order.
 
 use crate::arena::{Arena, Id, mix};
-use crate::op::{Class, Op};
+use crate::op::Op;
 use crate::trace::Trace;
 use std::path::Path;
 use wuji_ir::{Error, Result};
@@ -90,7 +90,7 @@ impl Trace {
         put(&mut body, self.inputs.len() as u32);
         self.inputs.iter().for_each(|n| put(&mut body, *n));
         put(&mut body, self.arena.len() as u32);
-        body.extend(self.arena.ids().map(|id| self.arena.op(id) as u8));
+        body.extend(self.arena.ids().map(|id| self.arena.op(id).code()));
         for id in self.arena.ids() {
             let (_, a, b) = self.arena.raw(id);
             put(&mut body, a);
@@ -163,7 +163,7 @@ fn read_nodes(reader: &mut Reader<'_>, inputs: &[u32]) -> Result<Arena> {
     let mut arena = Arena::default();
     for (id, op) in ops.into_iter().enumerate() {
         let (a, b) = (reader.number()?, reader.number()?);
-        let op = Op::from_u8(op).ok_or_else(|| unusable("it has an unknown operation"))?;
+        let op = Op::from_code(op).ok_or_else(|| unusable("it has an unknown operation"))?;
         if !is_sound(&arena, inputs, (op, a, b)) || arena.intern(op, a, b).at() != id {
             return Err(unusable(format!("its node {id} is inconsistent")));
         }
@@ -175,47 +175,16 @@ fn read_nodes(reader: &mut Reader<'_>, inputs: &[u32]) -> Result<Arena> {
 }
 
 fn is_sound(arena: &Arena, inputs: &[u32], (op, a, b): (Op, u32, u32)) -> bool {
-    let class = |id: u32| ((id as usize) < arena.len()).then(|| arena.op(Id(id)).class());
-    let number = |id: u32| class(id).is_some_and(|c| !matches!(c, Class::Mask | Class::Pair));
-    let mask = |id: u32| class(id) == Some(Class::Mask);
+    let known = |id: u32| ((id as usize) < arena.len()).then(|| arena.op(Id(id)));
+    let number = |id: u32| known(id).is_some_and(Op::is_number);
+    let mask = |id: u32| known(id).is_some_and(Op::is_mask);
     match op {
         Op::Const => true,
         Op::Input => inputs.get(a as usize).is_some_and(|n| b < *n),
+        Op::Unary(_) => number(a) && b == 0,
         Op::Not => mask(a) && b == 0,
-        Op::And | Op::Or => mask(a) && mask(b),
-        Op::Select => mask(a) && class(b) == Some(Class::Pair),
-        Op::Neg
-        | Op::Abs
-        | Op::Floor
-        | Op::Ceil
-        | Op::Round
-        | Op::Trunc
-        | Op::Sqrt
-        | Op::Sin
-        | Op::Cos
-        | Op::Tan
-        | Op::Asin
-        | Op::Acos
-        | Op::Atan
-        | Op::Sinh
-        | Op::Cosh
-        | Op::Tanh
-        | Op::Exp
-        | Op::Exp2
-        | Op::Log
-        | Op::Log2
-        | Op::Log10 => number(a) && b == 0,
-        Op::Add
-        | Op::Mul
-        | Op::Div
-        | Op::Rem
-        | Op::Min
-        | Op::Max
-        | Op::Pow
-        | Op::Atan2
-        | Op::Lt
-        | Op::Le
-        | Op::Eq
-        | Op::Pair => number(a) && number(b),
+        Op::Binary(_) | Op::Compare(_) | Op::Pair => number(a) && number(b),
+        Op::Logic(_) => mask(a) && mask(b),
+        Op::Select => mask(a) && known(b) == Some(Op::Pair),
     }
 }

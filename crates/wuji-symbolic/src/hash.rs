@@ -4,27 +4,25 @@
 //! at a random point of a finite field: expressions that are equal as rational functions have the same one, however they are written.
 
 use crate::arena::{Arena, Id, Node, mix};
-use crate::op::{Class, Op};
+use crate::op::{Binary, Op, Unary};
 
 /// The hash of one node from those of its operands.
 ///
 /// Chains are hashed by the sum of the hashes of their terms, so the order of the terms does not matter. The column has that sum;
 /// [`finish`] makes the hash of the node out of it.
 pub(crate) fn structural_step(op: Op, operands: &[u64]) -> u64 {
-    match op.class() {
-        Class::Chain => operands.iter().fold(0, |sum, h| sum.wrapping_add(*h)),
-        Class::Leaf | Class::Number | Class::Mask | Class::Pair => {
-            if op.commutes() {
-                return operands.iter().fold(0, |sum, h| sum.wrapping_add(mix(*h)));
-            }
-            operands.iter().fold(0, |h, o| mix(h.wrapping_add(*o)))
-        }
+    if op.is_chain() {
+        return operands.iter().fold(0, |sum, h| sum.wrapping_add(*h));
     }
+    if op.commutes() {
+        return operands.iter().fold(0, |sum, h| sum.wrapping_add(mix(*h)));
+    }
+    operands.iter().fold(0, |h, o| mix(h.wrapping_add(*o)))
 }
 
 /// The hash of a node from its column.
 pub(crate) fn finish(op: Op, column: u64) -> u64 {
-    mix(column ^ mix(op as u64 + 17))
+    mix(column ^ mix(u64::from(op.code()) + 17))
 }
 
 /// The structural hash of every node, where chains count as the tree they are.
@@ -116,15 +114,19 @@ pub fn algebraic_hashes(arena: &Arena, seed: u64) -> Vec<u64> {
 
 pub(crate) fn algebraic(arena: &Arena, hashes: &[u64], id: Id, seed: u64) -> u64 {
     let of = |id: Id| hashes[id.at()];
+    let code = u64::from(arena.op(id).code());
     match arena.node(id) {
         Node::Const(value) => element(value),
         Node::Input { array, index } => opaque(seed, &[u64::from(array) << 32 | u64::from(index)]),
-        Node::Unary(Op::Neg, a) => negate(of(a)),
-        Node::Binary(Op::Add, a, b) => add(of(a), of(b)),
-        Node::Binary(Op::Mul, a, b) => multiply(of(a), of(b)),
-        Node::Binary(Op::Div, a, b) if of(b) != 0 => multiply(of(a), inverse(of(b))),
-        Node::Unary(op, a) => opaque(seed ^ 1 << 40, &[op as u64, of(a)]),
-        Node::Binary(op, a, b) => opaque(seed ^ 2 << 40, &[op as u64, of(a), of(b)]),
+        Node::Unary(Unary::Neg, a) => negate(of(a)),
+        Node::Binary(Binary::Add, a, b) => add(of(a), of(b)),
+        Node::Binary(Binary::Mul, a, b) => multiply(of(a), of(b)),
+        Node::Binary(Binary::Div, a, b) if of(b) != 0 => multiply(of(a), inverse(of(b))),
+        Node::Unary(_, a) | Node::Not(a) => opaque(seed ^ 1 << 40, &[code, of(a)]),
+        Node::Binary(_, a, b)
+        | Node::Compare(_, a, b)
+        | Node::Logic(_, a, b)
+        | Node::Pair(a, b) => opaque(seed ^ 2 << 40, &[code, of(a), of(b)]),
         Node::Select(c, a, b) => opaque(seed ^ 3 << 40, &[of(c), of(a), of(b)]),
     }
 }
@@ -152,14 +154,14 @@ mod tests {
     fn expressions_that_are_equal_have_the_same_algebraic_hash() {
         let (mut m, [x, y, z, w]) = xyzw();
         let two = m.constant(2.0);
-        let (xy, zw) = (m.binary(Op::Add, x, y), m.binary(Op::Add, z, w));
-        let product = m.binary(Op::Mul, xy, zw);
-        let short = m.binary(Op::Mul, two, product);
+        let (xy, zw) = (m.binary(Binary::Add, x, y), m.binary(Binary::Add, z, w));
+        let product = m.binary(Binary::Mul, xy, zw);
+        let short = m.binary(Binary::Mul, two, product);
         let mut long = m.constant(0.0);
         for (a, b) in [(x, z), (y, z), (y, w), (x, w)] {
-            let ab = m.binary(Op::Mul, a, b);
+            let ab = m.binary(Binary::Mul, a, b);
             for _ in 0..2 {
-                long = m.binary(Op::Add, long, ab);
+                long = m.binary(Binary::Add, long, ab);
             }
         }
         for seed in 0..3 {
@@ -172,10 +174,13 @@ mod tests {
     #[test]
     fn fractions_and_dyadic_constants_are_exact() {
         let (mut m, [x, y, ..]) = xyzw();
-        let (sum, half) = (m.binary(Op::Add, x, y), m.constant(0.5));
-        let quotient = m.binary(Op::Div, sum, sum);
-        let (a, b) = (m.binary(Op::Mul, half, x), m.binary(Op::Div, x, half));
-        let four = m.binary(Op::Div, b, a);
+        let (sum, half) = (m.binary(Binary::Add, x, y), m.constant(0.5));
+        let quotient = m.binary(Binary::Div, sum, sum);
+        let (a, b) = (
+            m.binary(Binary::Mul, half, x),
+            m.binary(Binary::Div, x, half),
+        );
+        let four = m.binary(Binary::Div, b, a);
         let hashes = algebraic_hashes(&m, 5);
         assert_eq!(small_integer(hashes[quotient.at()]), Some(1.0));
         assert_eq!(small_integer(hashes[four.at()]), Some(4.0));
@@ -187,9 +192,9 @@ mod tests {
     #[test]
     fn structural_hashes_ignore_leaves_and_order() {
         let (mut m, [x, y, z, w]) = xyzw();
-        let (xy, zw) = (m.binary(Op::Mul, x, y), m.binary(Op::Mul, z, w));
-        let (a, b) = (m.binary(Op::Add, xy, z), m.binary(Op::Add, x, zw));
-        let c = m.binary(Op::Div, xy, z);
+        let (xy, zw) = (m.binary(Binary::Mul, x, y), m.binary(Binary::Mul, z, w));
+        let (a, b) = (m.binary(Binary::Add, xy, z), m.binary(Binary::Add, x, zw));
+        let c = m.binary(Binary::Div, xy, z);
         let hashes = structural_hashes(&m);
         assert_eq!(hashes[a.at()], hashes[b.at()]);
         assert_ne!(hashes[a.at()], hashes[c.at()]);

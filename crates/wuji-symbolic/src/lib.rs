@@ -7,6 +7,7 @@
 
 pub mod arena;
 mod arrays;
+mod construct;
 mod derivatives;
 mod explain;
 mod file;
@@ -17,6 +18,7 @@ mod operators;
 pub mod pipeline;
 mod program;
 mod real;
+mod recording;
 mod sparse;
 mod sym;
 mod trace;
@@ -28,6 +30,7 @@ pub use pipeline::Options;
 pub use pipeline::simplify::Simplify;
 pub use program::Program;
 pub use real::Real;
+pub use recording::Recorder;
 pub use sparse::{Csc, Csr};
 pub use sym::{Mask, Sym, block};
 pub use trace::{Statistics, Trace};

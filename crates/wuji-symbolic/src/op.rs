@@ -1,194 +1,288 @@
-//! The operations of a trace. An operation is one row: name, number of operands, class, cost.
+//! The operations of a trace, by class.
+//!
+//! An operation is one row: name, cost, the operation of the IR, what it computes. Code matches on classes, and only rules that differ
+//! between the operations of a class (derivatives, simplification) list them.
 
-/// What an operation gives, and what its operands may be exchanged for.
-#[derive(Copy, Clone, PartialEq, Eq, Debug)]
-pub enum Class {
-    /// A constant or an input.
-    Leaf,
-    /// A number.
-    Number,
-    /// A number; operands may be exchanged and chains reassociated.
-    Chain,
-    /// A truth value.
-    Mask,
+use wuji_ir::ops::{BinOp, CmpOp, UnOp};
+
+/// An operation of a trace.
+#[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
+pub enum Op {
+    Const,
+    /// An element of an input.
+    Input,
+    /// A number from a number.
+    Unary(Unary),
+    /// A truth value from a truth value.
+    Not,
+    /// A number from two numbers.
+    Binary(Binary),
+    /// A truth value from two numbers.
+    Compare(Compare),
+    /// A truth value from two truth values.
+    Logic(Logic),
+    /// A number from a truth value and a `Pair`.
+    Select,
     /// The two alternatives of a `Select`, which cannot be a value.
     Pair,
 }
 
-macro_rules! ops {
-    ($($op:ident = $name:literal, $arity:literal, $class:ident, $cost:literal;)*) => {
-        /// An operation of a trace.
+macro_rules! class {
+    (
+        $(#[$meta:meta])*
+        $class:ident, $ir:ident, fn($($operand:ident),*): $number:ty => $result:ty {
+            $($op:ident = $name:literal, $cost:literal, $ir_op:ident, $compute:expr;)*
+        }
+    ) => {
+        $(#[$meta])*
         #[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
-        #[repr(u8)]
-        pub enum Op { $($op),* }
+        pub enum $class { $($op),* }
 
-        impl Op {
-            /// Every operation, in the order of its number.
-            pub const ALL: &'static [Op] = &[$(Op::$op),*];
+        impl $class {
+            /// Every operation of the class, in the order of its code.
+            pub const ALL: &'static [$class] = &[$($class::$op),*];
 
             /// Its name in drawings and goldens.
             pub const fn name(self) -> &'static str {
-                match self { $(Op::$op => $name),* }
-            }
-
-            /// How many operands it has.
-            pub const fn arity(self) -> usize {
-                match self { $(Op::$op => $arity),* }
-            }
-
-            pub const fn class(self) -> Class {
-                match self { $(Op::$op => Class::$class),* }
+                match self { $($class::$op => $name),* }
             }
 
             /// What it adds to the complexity of an expression, about the cycles of an addition.
             pub const fn cost(self) -> u32 {
-                match self { $(Op::$op => $cost),* }
+                match self { $($class::$op => $cost),* }
+            }
+
+            /// The operation of the IR.
+            pub const fn ir(self) -> $ir {
+                match self { $($class::$op => $ir::$ir_op),* }
+            }
+
+            /// What it computes.
+            pub fn apply(self, $($operand: $number),*) -> $result {
+                let compute: fn($(class!(@type $operand $number)),*) -> $result = match self {
+                    $($class::$op => $compute),*
+                };
+                compute($($operand),*)
             }
         }
     };
+    (@type $operand:ident $number:ty) => { $number };
 }
 
-ops! {
-    Const = "const", 0, Leaf, 0;
-    Input = "input", 0, Leaf, 0;
-    Neg = "neg", 1, Number, 0;
-    Abs = "abs", 1, Number, 1;
-    Floor = "floor", 1, Number, 2;
-    Ceil = "ceil", 1, Number, 2;
-    Round = "round", 1, Number, 2;
-    Trunc = "trunc", 1, Number, 2;
-    Sqrt = "sqrt", 1, Number, 6;
-    Sin = "sin", 1, Number, 16;
-    Cos = "cos", 1, Number, 16;
-    Tan = "tan", 1, Number, 16;
-    Asin = "asin", 1, Number, 16;
-    Acos = "acos", 1, Number, 16;
-    Atan = "atan", 1, Number, 16;
-    Sinh = "sinh", 1, Number, 16;
-    Cosh = "cosh", 1, Number, 16;
-    Tanh = "tanh", 1, Number, 16;
-    Exp = "exp", 1, Number, 16;
-    Exp2 = "exp2", 1, Number, 16;
-    Log = "log", 1, Number, 16;
-    Log2 = "log2", 1, Number, 16;
-    Log10 = "log10", 1, Number, 16;
-    Not = "not", 1, Mask, 1;
-    Add = "add", 2, Chain, 1;
-    Mul = "mul", 2, Chain, 1;
-    Div = "div", 2, Number, 4;
-    Rem = "rem", 2, Number, 8;
-    Min = "min", 2, Number, 1;
-    Max = "max", 2, Number, 1;
-    Pow = "pow", 2, Number, 32;
-    Atan2 = "atan2", 2, Number, 32;
-    Lt = "lt", 2, Mask, 1;
-    Le = "le", 2, Mask, 1;
-    Eq = "eq", 2, Mask, 1;
-    And = "and", 2, Mask, 1;
-    Or = "or", 2, Mask, 1;
-    Select = "select", 2, Number, 1;
-    Pair = "pair", 2, Pair, 0;
+class! {
+    /// An operation on a number.
+    Unary, UnOp, fn(a): f64 => f64 {
+        Neg = "neg", 0, Neg, |a| -a;
+        Abs = "abs", 1, Abs, f64::abs;
+        Floor = "floor", 2, Floor, f64::floor;
+        Ceil = "ceil", 2, Ceil, f64::ceil;
+        Round = "round", 2, Round, f64::round;
+        Trunc = "trunc", 2, Trunc, f64::trunc;
+        Sqrt = "sqrt", 6, Sqrt, f64::sqrt;
+        Sin = "sin", 16, Sin, f64::sin;
+        Cos = "cos", 16, Cos, f64::cos;
+        Tan = "tan", 16, Tan, f64::tan;
+        Asin = "asin", 16, Asin, f64::asin;
+        Acos = "acos", 16, Acos, f64::acos;
+        Atan = "atan", 16, Atan, f64::atan;
+        Sinh = "sinh", 16, Sinh, f64::sinh;
+        Cosh = "cosh", 16, Cosh, f64::cosh;
+        Tanh = "tanh", 16, Tanh, f64::tanh;
+        Exp = "exp", 16, Exp, f64::exp;
+        Exp2 = "exp2", 16, Exp2, f64::exp2;
+        Log = "log", 16, Log, f64::ln;
+        Log2 = "log2", 16, Log2, f64::log2;
+        Log10 = "log10", 16, Log10, f64::log10;
+    }
 }
+
+class! {
+    /// An operation on two numbers.
+    Binary, BinOp, fn(a, b): f64 => f64 {
+        Add = "add", 1, Add, |a, b| a + b;
+        Mul = "mul", 1, Mul, |a, b| a * b;
+        Div = "div", 4, Div, |a, b| a / b;
+        Rem = "rem", 8, Rem, |a, b| a % b;
+        Min = "min", 1, Min, f64::min;
+        Max = "max", 1, Max, f64::max;
+        Pow = "pow", 32, Pow, f64::powf;
+        Atan2 = "atan2", 32, Atan2, f64::atan2;
+    }
+}
+
+class! {
+    /// A comparison of two numbers.
+    Compare, CmpOp, fn(a, b): f64 => bool {
+        Lt = "lt", 1, Lt, |a, b| a < b;
+        Le = "le", 1, Le, |a, b| a <= b;
+        Eq = "eq", 1, Eq, |a, b| a == b;
+    }
+}
+
+class! {
+    /// An operation on two truth values.
+    Logic, BinOp, fn(a, b): bool => bool {
+        And = "and", 1, And, |a, b| a && b;
+        Or = "or", 1, Or, |a, b| a || b;
+    }
+}
+
+impl Binary {
+    /// Whether operands may be exchanged and chains reassociated.
+    pub const fn is_chain(self) -> bool {
+        matches!(self, Binary::Add | Binary::Mul)
+    }
+}
+
+const COUNT: usize =
+    5 + Unary::ALL.len() + Binary::ALL.len() + Compare::ALL.len() + Logic::ALL.len();
+
+/// Every operation. Its place is its code, which files of traces have: a new operation needs a new version of the format.
+const ALL: [Op; COUNT] = {
+    let mut all = [Op::Const; COUNT];
+    let mut next = 1;
+    macro_rules! add {
+        ($op:expr) => {
+            all[next] = $op;
+            next += 1;
+        };
+    }
+    macro_rules! add_class {
+        ($class:ident) => {
+            let mut n = 0;
+            while n < $class::ALL.len() {
+                add!(Op::$class($class::ALL[n]));
+                n += 1;
+            }
+        };
+    }
+    add!(Op::Input);
+    add_class!(Unary);
+    add!(Op::Not);
+    add_class!(Binary);
+    add_class!(Compare);
+    add_class!(Logic);
+    add!(Op::Select);
+    all[next] = Op::Pair;
+    all
+};
 
 impl Op {
-    /// The operation with a number.
-    pub fn from_u8(number: u8) -> Option<Op> {
-        Op::ALL.get(usize::from(number)).copied()
+    /// Every operation, in the order of its code.
+    pub const ALL: &'static [Op] = &ALL;
+
+    /// The number of the operation: its place in [`Op::ALL`].
+    pub const fn code(self) -> u8 {
+        const UNARY: u8 = 2;
+        const NOT: u8 = UNARY + Unary::ALL.len() as u8;
+        const BINARY: u8 = NOT + 1;
+        const COMPARE: u8 = BINARY + Binary::ALL.len() as u8;
+        const LOGIC: u8 = COMPARE + Compare::ALL.len() as u8;
+        const SELECT: u8 = LOGIC + Logic::ALL.len() as u8;
+        match self {
+            Op::Const => 0,
+            Op::Input => 1,
+            Op::Unary(op) => UNARY + op as u8,
+            Op::Not => NOT,
+            Op::Binary(op) => BINARY + op as u8,
+            Op::Compare(op) => COMPARE + op as u8,
+            Op::Logic(op) => LOGIC + op as u8,
+            Op::Select => SELECT,
+            Op::Pair => SELECT + 1,
+        }
     }
 
-    pub fn is_leaf(self) -> bool {
-        self.class() == Class::Leaf
+    /// The operation with a code.
+    pub fn from_code(code: u8) -> Option<Op> {
+        ALL.get(usize::from(code)).copied()
+    }
+
+    /// Its name in drawings and goldens.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Op::Const => "const",
+            Op::Input => "input",
+            Op::Unary(op) => op.name(),
+            Op::Not => "not",
+            Op::Binary(op) => op.name(),
+            Op::Compare(op) => op.name(),
+            Op::Logic(op) => op.name(),
+            Op::Select => "select",
+            Op::Pair => "pair",
+        }
+    }
+
+    /// How many operands it has.
+    pub const fn arity(self) -> usize {
+        match self {
+            Op::Const | Op::Input => 0,
+            Op::Unary(_) | Op::Not => 1,
+            Op::Binary(_) | Op::Compare(_) | Op::Logic(_) | Op::Select | Op::Pair => 2,
+        }
+    }
+
+    /// What it adds to the complexity of an expression, about the cycles of an addition.
+    pub const fn cost(self) -> u32 {
+        match self {
+            Op::Const | Op::Input | Op::Pair => 0,
+            Op::Not | Op::Select => 1,
+            Op::Unary(op) => op.cost(),
+            Op::Binary(op) => op.cost(),
+            Op::Compare(op) => op.cost(),
+            Op::Logic(op) => op.cost(),
+        }
+    }
+
+    pub const fn is_leaf(self) -> bool {
+        self.arity() == 0
     }
 
     /// Whether its value is a number, which memory can hold.
-    pub fn is_number(self) -> bool {
-        match self.class() {
-            Class::Leaf | Class::Number | Class::Chain => true,
-            Class::Mask | Class::Pair => false,
+    pub const fn is_number(self) -> bool {
+        match self {
+            Op::Const | Op::Input | Op::Unary(_) | Op::Binary(_) | Op::Select => true,
+            Op::Not | Op::Compare(_) | Op::Logic(_) | Op::Pair => false,
         }
+    }
+
+    /// Whether its value is a truth value.
+    pub const fn is_mask(self) -> bool {
+        match self {
+            Op::Not | Op::Compare(_) | Op::Logic(_) => true,
+            Op::Const | Op::Input | Op::Unary(_) | Op::Binary(_) | Op::Select | Op::Pair => false,
+        }
+    }
+
+    /// Whether its operands may be exchanged and chains reassociated.
+    pub const fn is_chain(self) -> bool {
+        matches!(self, Op::Binary(op) if op.is_chain())
     }
 
     /// Whether its operands may be exchanged.
-    pub fn commutes(self) -> bool {
+    pub const fn commutes(self) -> bool {
         match self {
-            Op::Add | Op::Mul | Op::Eq | Op::And | Op::Or => true,
-            Op::Const
-            | Op::Input
-            | Op::Neg
-            | Op::Abs
-            | Op::Floor
-            | Op::Ceil
-            | Op::Round
-            | Op::Trunc
-            | Op::Sqrt
-            | Op::Sin
-            | Op::Cos
-            | Op::Tan
-            | Op::Asin
-            | Op::Acos
-            | Op::Atan
-            | Op::Sinh
-            | Op::Cosh
-            | Op::Tanh
-            | Op::Exp
-            | Op::Exp2
-            | Op::Log
-            | Op::Log2
-            | Op::Log10
-            | Op::Not
-            | Op::Div
-            | Op::Rem
-            | Op::Min
-            | Op::Max
-            | Op::Pow
-            | Op::Atan2
-            | Op::Lt
-            | Op::Le
-            | Op::Select
-            | Op::Pair => false,
+            Op::Binary(op) => op.is_chain(),
+            Op::Compare(op) => matches!(op, Compare::Eq),
+            Op::Logic(_) => true,
+            Op::Const | Op::Input | Op::Unary(_) | Op::Not | Op::Select | Op::Pair => false,
         }
     }
+}
 
-    /// What it computes from numbers; masks are 1 and 0. Leaves, `Select` and `Pair` have no value of their own.
-    pub fn apply(self, a: f64, b: f64) -> f64 {
-        let mask = |m: bool| if m { 1.0 } else { 0.0 };
-        match self {
-            Op::Const | Op::Input | Op::Select | Op::Pair => f64::NAN,
-            Op::Neg => -a,
-            Op::Abs => a.abs(),
-            Op::Floor => a.floor(),
-            Op::Ceil => a.ceil(),
-            Op::Round => a.round(),
-            Op::Trunc => a.trunc(),
-            Op::Sqrt => a.sqrt(),
-            Op::Sin => a.sin(),
-            Op::Cos => a.cos(),
-            Op::Tan => a.tan(),
-            Op::Asin => a.asin(),
-            Op::Acos => a.acos(),
-            Op::Atan => a.atan(),
-            Op::Sinh => a.sinh(),
-            Op::Cosh => a.cosh(),
-            Op::Tanh => a.tanh(),
-            Op::Exp => a.exp(),
-            Op::Exp2 => a.exp2(),
-            Op::Log => a.ln(),
-            Op::Log2 => a.log2(),
-            Op::Log10 => a.log10(),
-            Op::Not => mask(a == 0.0),
-            Op::Add => a + b,
-            Op::Mul => a * b,
-            Op::Div => a / b,
-            Op::Rem => a % b,
-            Op::Min => a.min(b),
-            Op::Max => a.max(b),
-            Op::Pow => a.powf(b),
-            Op::Atan2 => a.atan2(b),
-            Op::Lt => mask(a < b),
-            Op::Le => mask(a <= b),
-            Op::Eq => mask(a == b),
-            Op::And => mask(a != 0.0 && b != 0.0),
-            Op::Or => mask(a != 0.0 || b != 0.0),
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_are_those_of_version_1_of_the_format() {
+        let names: Vec<&str> = Op::ALL.iter().map(|op| op.name()).collect();
+        expect_test::expect![[r#"
+            const input neg abs floor ceil round trunc sqrt sin cos tan asin acos atan sinh cosh tanh exp exp2 log log2 log10 not add mul div rem min max pow atan2 lt le eq and or select pair"#]]
+        .assert_eq(&names.join(" "));
+        for (code, op) in (0..).zip(Op::ALL) {
+            assert_eq!(op.code(), code);
+            assert_eq!(Op::from_code(code), Some(*op));
         }
+        assert_eq!(Op::from_code(Op::ALL.len() as u8), None);
     }
 }

@@ -1,6 +1,6 @@
 //! Operators on symbolic scalars, also with references and numbers.
 
-use crate::op::Op;
+use crate::op::{Binary, Logic, Unary};
 use crate::sym::{Mask, Sym};
 use std::iter::{Product, Sum};
 use std::ops::{
@@ -13,7 +13,7 @@ impl Neg for Sym {
 
     #[track_caller]
     fn neg(self) -> Sym {
-        self.unary(Op::Neg)
+        self.unary(Unary::Neg)
     }
 }
 
@@ -22,7 +22,7 @@ impl Neg for &Sym {
 
     #[track_caller]
     fn neg(self) -> Sym {
-        self.unary(Op::Neg)
+        self.unary(Unary::Neg)
     }
 }
 
@@ -107,11 +107,11 @@ macro_rules! operator {
 }
 
 operator! {
-    Add add, AddAssign add_assign: |a, b| a.binary(Op::Add, b);
-    Sub sub, SubAssign sub_assign: |a, b| a.binary(Op::Add, b.unary(Op::Neg));
-    Mul mul, MulAssign mul_assign: |a, b| a.binary(Op::Mul, b);
-    Div div, DivAssign div_assign: |a, b| a.binary(Op::Div, b);
-    Rem rem, RemAssign rem_assign: |a, b| a.binary(Op::Rem, b);
+    Add add, AddAssign add_assign: |a, b| a.binary(Binary::Add, b);
+    Sub sub, SubAssign sub_assign: |a, b| a.binary(Binary::Add, b.unary(Unary::Neg));
+    Mul mul, MulAssign mul_assign: |a, b| a.binary(Binary::Mul, b);
+    Div div, DivAssign div_assign: |a, b| a.binary(Binary::Div, b);
+    Rem rem, RemAssign rem_assign: |a, b| a.binary(Binary::Rem, b);
 }
 
 impl Sum for Sym {
@@ -147,7 +147,7 @@ impl BitAnd for Mask {
 
     #[track_caller]
     fn bitand(self, other: Mask) -> Mask {
-        Mask(self.0.binary(Op::And, other.0))
+        self.logic(Logic::And, other)
     }
 }
 
@@ -156,7 +156,7 @@ impl BitOr for Mask {
 
     #[track_caller]
     fn bitor(self, other: Mask) -> Mask {
-        Mask(self.0.binary(Op::Or, other.0))
+        self.logic(Logic::Or, other)
     }
 }
 
@@ -165,6 +165,6 @@ impl Not for Mask {
 
     #[track_caller]
     fn not(self) -> Mask {
-        Mask(self.0.unary(Op::Not))
+        self.opposite()
     }
 }

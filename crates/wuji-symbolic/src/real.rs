@@ -1,6 +1,6 @@
 //! The scalars that generic numeric code runs on: numbers and symbols.
 
-use crate::op::Op;
+use crate::op::{Binary, Compare, Unary};
 use crate::sym::{Mask, Sym};
 use std::fmt::Debug;
 use std::iter::Sum;
@@ -151,17 +151,17 @@ macro_rules! symbolic {
     ($($name:ident = $op:ident),*; $($binary:ident = $binary_op:ident),*; $($compare:ident = $compare_op:ident),*) => {
         $(#[track_caller]
         fn $name(self) -> Sym {
-            self.unary(Op::$op)
+            self.unary(Unary::$op)
         })*
 
         $(#[track_caller]
         fn $binary(self, other: Sym) -> Sym {
-            self.binary(Op::$binary_op, other)
+            self.binary(Binary::$binary_op, other)
         })*
 
         $(#[track_caller]
         fn $compare(self, other: Sym) -> Mask {
-            Mask(self.binary(Op::$compare_op, other))
+            self.compare(Compare::$compare_op, other)
         })*
     };
 }
@@ -183,7 +183,7 @@ impl Real for Sym {
     #[track_caller]
     fn powi(self, exponent: i32) -> Sym {
         if exponent.unsigned_abs() > 16 {
-            return self.binary(Op::Pow, Sym::new(f64::from(exponent)));
+            return self.binary(Binary::Pow, Sym::new(f64::from(exponent)));
         }
         let caller = std::panic::Location::caller();
         match self.as_const() {

@@ -4,12 +4,11 @@
 //! adds nodes. What cannot be recorded, such as a branch on a value, ends the recording with an error that names the line.
 
 use crate::arena::{Arena, Id};
-use crate::op::Op;
-use std::cell::RefCell;
+use crate::op::{Binary, Compare, Logic, Unary};
+use crate::recording::{LOST, Recording, here, is_recording, refuse, too_large, with_recording};
 use std::fmt;
 use std::panic::Location;
-use std::sync::atomic::{AtomicU32, Ordering};
-use wuji_ir::{Error, Position, Result};
+use wuji_ir::Error;
 
 /// A scalar that records what is computed from it.
 ///
@@ -32,73 +31,6 @@ pub struct Sym {
 /// A truth value that depends on the inputs, for [`Real::select`](crate::Real::select).
 #[derive(Copy, Clone, Debug)]
 pub struct Mask(pub(crate) Sym);
-
-/// The trace that a thread records.
-pub(crate) struct Recording {
-    number: u32,
-    pub(crate) arena: Arena,
-    /// Values that are to be computed together.
-    pub(crate) blocks: Vec<Vec<Id>>,
-}
-
-thread_local! {
-    static RECORDING: RefCell<Option<Recording>> = const { RefCell::new(None) };
-}
-
-/// Numbers traces, so that a value of one is not taken for a value of another.
-static NEXT: AtomicU32 = AtomicU32::new(0);
-
-/// The number of values that belong to no trace that can still be recorded.
-const LOST: u32 = u32::MAX;
-
-/// Ends a recording; [`record`] catches it.
-struct Refused(Error);
-
-fn here(caller: &Location<'_>) -> Position {
-    Position {
-        file: caller.file().to_string(),
-        line: caller.line(),
-        column: caller.column(),
-    }
-}
-
-fn refuse(error: Error) -> ! {
-    // No panic: hooks do not run, and `record` turns it into its result.
-    std::panic::resume_unwind(Box::new(Refused(error)))
-}
-
-/// Records what a function computes. Traces may be nested; values of the outer one are foreign to the inner one.
-pub(crate) fn record<R>(fill: impl FnOnce() -> R) -> Result<(Recording, R)> {
-    struct Restore(Option<Recording>);
-    impl Drop for Restore {
-        fn drop(&mut self) {
-            RECORDING.with(|r| *r.borrow_mut() = self.0.take());
-        }
-    }
-    let number = NEXT.fetch_add(1, Ordering::Relaxed) % (LOST - 1) + 1;
-    let own = Recording {
-        number,
-        arena: Arena::default(),
-        blocks: Vec::new(),
-    };
-    let _outer = Restore(RECORDING.with(|r| r.borrow_mut().replace(own)));
-    let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(fill));
-    let recorded = RECORDING.with(|r| r.borrow_mut().take());
-    let result = result.or_else(|payload| match payload.downcast::<Refused>() {
-        Ok(refused) => Err(refused.0),
-        Err(other) => std::panic::resume_unwind(other),
-    })?;
-    match recorded {
-        Some(recording) if !recording.arena.is_full() => Ok((recording, result)),
-        _ => Err(too_large()),
-    }
-}
-
-fn too_large() -> Error {
-    Error::new("W0805", "the trace has too many operations")
-        .note("there is no memory for its nodes, or there are more than 4 billion of them")
-        .help("trace a part of the computation, and run it for all parts")
-}
 
 impl Sym {
     /// A constant.
@@ -137,24 +69,16 @@ impl Sym {
         Id(self.bits as u32)
     }
 
-    /// An input of the trace that is recorded.
-    pub(crate) fn input(array: u32, index: u32) -> Sym {
-        Sym::build(Location::caller(), |r| r.arena.input(array, index))
-    }
-
     /// Adds nodes to the trace that is recorded.
     pub(crate) fn build(caller: &Location<'_>, add: impl FnOnce(&mut Recording) -> Id) -> Sym {
-        RECORDING.with(|r| {
-            let mut recording = r.borrow_mut();
-            let Some(recording) = recording.as_mut() else {
-                return Sym::lost();
-            };
+        let built = with_recording(|recording| {
             let node = add(recording);
             if recording.arena.is_full() {
                 refuse(too_large().at(Some(here(caller))));
             }
             Sym::of(recording, node)
-        })
+        });
+        built.unwrap_or(Sym::lost())
     }
 
     /// The symbol of a node.
@@ -174,10 +98,10 @@ impl Sym {
     }
 
     #[track_caller]
-    pub(crate) fn unary(self, op: Op) -> Sym {
+    pub(crate) fn unary(self, op: Unary) -> Sym {
         let caller = Location::caller();
         match self.as_const() {
-            Some(a) => Sym::new(op.apply(a, 0.0)),
+            Some(a) => Sym::new(op.apply(a)),
             None => Sym::build(caller, |r| {
                 let a = self.node_at(r, caller);
                 r.arena.unary(op, a)
@@ -186,23 +110,42 @@ impl Sym {
     }
 
     #[track_caller]
-    pub(crate) fn binary(self, op: Op, other: Sym) -> Sym {
+    pub(crate) fn binary(self, op: Binary, other: Sym) -> Sym {
         let caller = Location::caller();
-        match (self.as_const(), other.as_const()) {
-            (Some(a), Some(b)) => Sym::new(op.apply(a, b)),
-            _ => Sym::build(caller, |r| {
-                let (a, b) = (self.node_at(r, caller), other.node_at(r, caller));
-                r.arena.binary(op, a, b)
-            }),
+        if let (Some(a), Some(b)) = (self.as_const(), other.as_const()) {
+            return Sym::new(op.apply(a, b));
         }
+        self.join(other, caller, |arena, a, b| arena.binary(op, a, b))
+    }
+
+    /// A node from two symbols.
+    fn join(
+        self,
+        other: Sym,
+        caller: &Location<'_>,
+        add: impl FnOnce(&mut Arena, Id, Id) -> Id,
+    ) -> Sym {
+        Sym::build(caller, |r| {
+            let (a, b) = (self.node_at(r, caller), other.node_at(r, caller));
+            add(&mut r.arena, a, b)
+        })
+    }
+
+    #[track_caller]
+    pub(crate) fn compare(self, op: Compare, other: Sym) -> Mask {
+        let caller = Location::caller();
+        Mask(match (self.as_const(), other.as_const()) {
+            (Some(a), Some(b)) => Sym::new(f64::from(op.apply(a, b))),
+            (None, _) | (_, None) => self.join(other, caller, |m, a, b| m.compare(op, a, b)),
+        })
     }
 
     #[track_caller]
     pub(crate) fn choose(condition: Mask, a: Sym, b: Sym) -> Sym {
         let caller = Location::caller();
-        match condition.0.as_const() {
-            Some(0.0) => b,
-            Some(_) => a,
+        match condition.as_const() {
+            Some(true) => a,
+            Some(false) => b,
             None => Sym::build(caller, |r| {
                 let condition = condition.0.node_at(r, caller);
                 let (a, b) = (a.node_at(r, caller), b.node_at(r, caller));
@@ -220,7 +163,7 @@ impl Sym {
 
     /// Ends the recording: the program asks for something that depends on the value. Without a recording there is nothing to end.
     pub(crate) fn refuse_question(self, question: &str, caller: &Location<'_>) {
-        if RECORDING.with(|r| r.borrow().is_none()) {
+        if !is_recording() {
             return;
         }
         let what = format!("{question} depends on values that are not known while tracing");
@@ -230,6 +173,33 @@ impl Sym {
                 .note("a trace is recorded once and used for all values, so all of them take the same path")
                 .help("choose between two values: `T::select(a.less(b), x, y)`, or `min`, `max` and `abs`"),
         )
+    }
+}
+
+impl Mask {
+    fn as_const(self) -> Option<bool> {
+        self.0.as_const().map(|x| x != 0.0)
+    }
+
+    #[track_caller]
+    pub(crate) fn logic(self, op: Logic, other: Mask) -> Mask {
+        let caller = Location::caller();
+        Mask(match (self.as_const(), other.as_const()) {
+            (Some(a), Some(b)) => Sym::new(f64::from(op.apply(a, b))),
+            (None, _) | (_, None) => self.0.join(other.0, caller, |m, a, b| m.logic(op, a, b)),
+        })
+    }
+
+    #[track_caller]
+    pub(crate) fn opposite(self) -> Mask {
+        let caller = Location::caller();
+        Mask(match self.as_const() {
+            Some(a) => Sym::new(f64::from(!a)),
+            None => Sym::build(caller, |r| {
+                let a = self.0.node_at(r, caller);
+                r.arena.not(a)
+            }),
+        })
     }
 }
 
@@ -245,11 +215,7 @@ fn foreign(caller: &Location<'_>) -> Error {
 #[track_caller]
 pub fn block(values: &[Sym]) {
     let caller = Location::caller();
-    RECORDING.with(|r| {
-        let mut recording = r.borrow_mut();
-        let Some(recording) = recording.as_mut() else {
-            return;
-        };
+    with_recording(|recording| {
         let nodes: Vec<Id> = (values.iter().filter(|v| v.as_const().is_none()))
             .map(|v| v.node_at(recording, caller))
             .collect();
@@ -346,27 +312,4 @@ impl Sym {
         self.refuse_question("a comparison", caller);
         None
     }
-}
-
-/// The nodes of values in the trace that is recorded.
-#[track_caller]
-pub(crate) fn nodes(values: &[Sym]) -> Vec<Id> {
-    let caller = Location::caller();
-    RECORDING.with(|r| {
-        let mut recording = r.borrow_mut();
-        let Some(recording) = recording.as_mut() else {
-            return Vec::new();
-        };
-        let nodes = values.iter().map(|v| v.node_at(recording, caller));
-        nodes.collect()
-    })
-}
-
-/// Works on the trace that is recorded, if there is one.
-pub(crate) fn with_recording(work: impl FnOnce(&mut Recording)) {
-    RECORDING.with(|r| {
-        if let Some(recording) = r.borrow_mut().as_mut() {
-            work(recording);
-        }
-    });
 }

@@ -2,7 +2,8 @@
 
 use crate::arena::{Arena, Id, Node};
 use crate::op::Op;
-use crate::sym::{Recording, Sym, record};
+use crate::recording::Recorder;
+use crate::sym::Sym;
 use std::fmt::{self, Write};
 use wuji_ir::{Error, Result};
 
@@ -48,7 +49,7 @@ impl fmt::Display for Statistics {
 /// Drawings of more nodes cannot be read.
 const MOST_DRAWN: usize = 1000;
 
-fn length(n: usize) -> Result<u32> {
+pub(crate) fn length(n: usize) -> Result<u32> {
     // Tables of positions have signed 32-bit numbers.
     u32::try_from(n)
         .ok()
@@ -74,28 +75,10 @@ impl Trace {
         lengths: &[usize],
         compute: impl FnOnce(&[Vec<Sym>]) -> (Vec<Vec<Sym>>, R),
     ) -> Result<(Trace, R)> {
-        let inputs: Vec<u32> = (lengths.iter().map(|n| length(*n))).collect::<Result<_>>()?;
-        let (recording, (outputs, rest)) = record(|| {
-            // All inputs first: their ids are then in the order of their positions.
-            let symbols: Vec<Vec<Sym>> = (0..)
-                .zip(&inputs)
-                .map(|(array, n)| (0..*n).map(|index| Sym::input(array, index)).collect())
-                .collect();
-            let (outputs, rest) = compute(&symbols);
-            let outputs: Vec<Vec<Id>> = outputs.iter().map(|o| crate::sym::nodes(o)).collect();
-            (outputs, rest)
-        })?;
-        for output in &outputs {
-            length(output.len())?;
-        }
-        let Recording { arena, blocks, .. } = recording;
-        let trace = Trace {
-            arena,
-            inputs,
-            outputs,
-            blocks,
-        };
-        Ok((trace, rest))
+        let mut recorder = Recorder::new(lengths)?;
+        let inputs = recorder.inputs();
+        let (outputs, rest) = recorder.record(|| compute(&inputs))?;
+        Ok((recorder.finish(&outputs)?, rest))
     }
 
     /// Records parts of a computation on threads of their own. Its outputs are those of the parts, one after the other.
@@ -183,7 +166,7 @@ impl Trace {
         self.inputs.iter().for_each(|n| add(u64::from(*n)));
         for id in self.arena.ids() {
             let (op, a, b) = self.arena.raw(id);
-            add(op as u64);
+            add(u64::from(op.code()));
             add(u64::from(a) << 32 | u64::from(b));
         }
         for list in self.outputs.iter().chain(&self.blocks) {
@@ -198,7 +181,7 @@ impl Trace {
         let mut counts = vec![0; Op::ALL.len()];
         let mut depth = vec![0u32; self.arena.len()];
         for id in self.arena.ids() {
-            counts[self.arena.op(id) as usize] += 1;
+            counts[usize::from(self.arena.op(id).code())] += 1;
             let below = self.arena.children(id).map(|c| depth[c.at()] + 1).max();
             depth[id.at()] = below.unwrap_or(0);
         }
@@ -227,8 +210,13 @@ impl Trace {
             let label = match self.arena.node(id) {
                 Node::Const(value) => format!("{value}"),
                 Node::Input { array, index } => format!("x{array}[{index}]"),
-                Node::Unary(op, _) | Node::Binary(op, ..) => op.name().to_string(),
-                Node::Select(..) => "select".to_string(),
+                Node::Unary(..)
+                | Node::Not(_)
+                | Node::Binary(..)
+                | Node::Compare(..)
+                | Node::Logic(..)
+                | Node::Select(..)
+                | Node::Pair(..) => self.arena.op(id).name().to_string(),
             };
             let _ = writeln!(text, "  {id} [label=\"{label}\"];");
             for child in self.arena.children(id) {

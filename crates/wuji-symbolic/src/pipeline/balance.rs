@@ -5,7 +5,7 @@
 
 use super::Options;
 use crate::arena::{Arena, Id};
-use crate::op::{Class, Op};
+use crate::op::{Binary, Op};
 use crate::trace::Trace;
 
 /// Chains with more terms are divided.
@@ -53,10 +53,7 @@ pub fn balance(trace: &Trace, options: &Options) -> Balanced {
     let mut terms = vec![1usize; arena.len()];
     let continues =
         |op: Op, child: Id| arena.op(child) == op && counts[child.at()] == 1 && !tagged[child.at()];
-    for id in arena
-        .ids()
-        .filter(|id| arena.op(*id).class() == Class::Chain)
-    {
+    for id in arena.ids().filter(|id| arena.op(*id).is_chain()) {
         let of = |child: Id| {
             if continues(arena.op(id), child) {
                 terms[child.at()]
@@ -71,7 +68,7 @@ pub fn balance(trace: &Trace, options: &Options) -> Balanced {
     for id in arena.ids().rev() {
         let op = arena.op(id);
         let long = terms[id.at()] > LONGEST && counts[id.at()] > 0;
-        if op.class() == Class::Chain && (inside[id.at()] || long) {
+        if op.is_chain() && (inside[id.at()] || long) {
             any = true;
             for child in arena.children(id).filter(|c| continues(op, *c)) {
                 inside[child.at()] = true;
@@ -100,15 +97,22 @@ fn rebuild(
             continue;
         }
         let op = old.op(id);
-        new[id.at()] = if op.class() == Class::Chain && terms[id.at()] > LONGEST {
-            let chain = chain(old, id, |child| continues(op, child));
-            let moved = chain.into_iter().map(|t| new[t.at()]).collect();
-            tree(&mut arena, op, moved, &mut partial_sums)
-        } else if op == Op::Pair {
+        new[id.at()] = match op {
+            Op::Binary(long) if long.is_chain() && terms[id.at()] > LONGEST => {
+                let chain = chain(old, id, |child| continues(op, child));
+                let moved = chain.into_iter().map(|t| new[t.at()]).collect();
+                tree(&mut arena, long, moved, &mut partial_sums)
+            }
             // Its `Select` rebuilds it.
-            Id(0)
-        } else {
-            arena.rebuild(old.node(id), |child| new[child.at()])
+            Op::Pair => Id(0),
+            Op::Const
+            | Op::Input
+            | Op::Unary(_)
+            | Op::Not
+            | Op::Binary(_)
+            | Op::Compare(_)
+            | Op::Logic(_)
+            | Op::Select => arena.rebuild(old.node(id), |child| new[child.at()]),
         };
     }
     let moved = |ids: &Vec<Id>| -> Vec<Id> { ids.iter().map(|id| new[id.at()]).collect() };
@@ -150,7 +154,7 @@ pub(super) fn chain(arena: &Arena, id: Id, continues: impl Fn(Id) -> bool) -> Ve
     terms
 }
 
-fn tree(arena: &mut Arena, op: Op, mut terms: Vec<Id>, partial_sums: &mut Vec<Id>) -> Id {
+fn tree(arena: &mut Arena, op: Binary, mut terms: Vec<Id>, partial_sums: &mut Vec<Id>) -> Id {
     while terms.len() > PART {
         let parts = terms.chunks(PART).map(|part| {
             let sum = fold(arena, op, part);
@@ -164,7 +168,7 @@ fn tree(arena: &mut Arena, op: Op, mut terms: Vec<Id>, partial_sums: &mut Vec<Id
     fold(arena, op, &terms)
 }
 
-fn fold(arena: &mut Arena, op: Op, terms: &[Id]) -> Id {
+fn fold(arena: &mut Arena, op: Binary, terms: &[Id]) -> Id {
     let (first, rest) = terms.split_first().unwrap_or((&Id(0), &[]));
     rest.iter().fold(*first, |sum, t| arena.binary(op, sum, *t))
 }

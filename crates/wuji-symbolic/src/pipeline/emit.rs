@@ -1,14 +1,14 @@
 //! Emits a module of the IR: a kernel with one parallel loop per group, over tables in fields.
 
-use super::Analysis;
 use super::group::Source;
 use super::place::{GroupLoop, Index};
+use super::{Analysis, bug};
 use crate::arena::{Id, Node};
-use crate::op::Op;
+use crate::op::{Binary, Op};
 use wuji_ir::build::Builder;
 use wuji_ir::entities::{Field, Value};
 use wuji_ir::module::{Function, Module, Term, Values};
-use wuji_ir::ops::{self, BinOp, CmpOp, Domain, LoopHints, Place, UnOp};
+use wuji_ir::ops::{self, BinOp, Domain, LoopHints, Place, UnOp};
 use wuji_ir::types::{Scalar, Type};
 use wuji_ir::{Error, Result};
 
@@ -93,7 +93,8 @@ impl Emitter<'_, '_> {
     fn emit(&mut self) -> Result<()> {
         let template = &self.group.template;
         if self.keep_all {
-            for id in template.arena.ids() {
+            let values = |id: &Id| template.arena.op(*id) != Op::Pair;
+            for id in template.arena.ids().filter(values) {
                 self.compute(id)?;
             }
         }
@@ -146,12 +147,9 @@ impl Emitter<'_, '_> {
     }
 
     /// The value of a slot.
-    fn read(&mut self, slot: u32) -> Value {
+    fn read(&mut self, slot: u32) -> Result<Value> {
         let read = self.group.reads.iter().find(|r| r.slot == slot).copied();
-        let Some(read) = read else {
-            // Every slot of a template has a read.
-            return self.b.float(self.scalar, 0.0);
-        };
+        let read = read.ok_or_else(|| bug("a slot of a template is not read"))?;
         let index = match (read.source, read.index) {
             (Source::Constant, Index::Table { start, .. }) => {
                 self.offset(self.member, start as i64)
@@ -159,7 +157,7 @@ impl Emitter<'_, '_> {
             (_, index) => self.index(index),
         };
         let place = self.place(read.source);
-        self.b.load(place, &[index])
+        Ok(self.b.load(place, &[index]))
     }
 
     /// The value of a node, computed again unless it is kept.
@@ -177,14 +175,25 @@ impl Emitter<'_, '_> {
         let op = arena.op(id);
         let value = match arena.node(id) {
             Node::Const(value) => self.b.float(self.scalar, value),
-            Node::Input { index, .. } => self.read(index),
-            // Its `Select` takes both.
-            Node::Binary(Op::Pair, a, _) => return self.value(a),
+            Node::Input { index, .. } => self.read(index)?,
             Node::Unary(op, a) => {
                 let a = self.value(a)?;
-                self.b.unary(unary(op), a)
+                self.b.unary(op.ir(), a)
+            }
+            Node::Not(a) => {
+                let a = self.value(a)?;
+                self.b.unary(UnOp::Not, a)
             }
             Node::Binary(op, a, b) => self.binary(op, a, b)?,
+            Node::Compare(op, a, b) => {
+                let (a, b) = (self.value(a)?, self.value(b)?);
+                self.b.compare(op.ir(), a, b)
+            }
+            Node::Logic(op, a, b) => {
+                let (a, b) = (self.value(a)?, self.value(b)?);
+                self.b.binary(op.ir(), a, b)
+            }
+            Node::Pair(..) => return Err(bug("the alternatives of a choice are not a value")),
             Node::Select(c, a, b) => {
                 let (c, a, b) = (self.value(c)?, self.value(a)?, self.value(b)?);
                 self.b.select(c, a, b)
@@ -202,124 +211,16 @@ impl Emitter<'_, '_> {
         Ok(value)
     }
 
-    fn binary(&mut self, op: Op, a: Id, b: Id) -> Result<Value> {
+    /// A sum with a negated term is a difference.
+    fn binary(&mut self, op: Binary, a: Id, b: Id) -> Result<Value> {
         let arena = &self.group.template.arena;
-        let negated = |id: Id| match arena.node(id) {
-            Node::Unary(Op::Neg, x) => Some(x),
-            Node::Const(_)
-            | Node::Input { .. }
-            | Node::Unary(..)
-            | Node::Binary(..)
-            | Node::Select(..) => None,
-        };
-        let sub = Binary::Number(BinOp::Sub);
-        let (a, b, op) = if let (Op::Add, Some(b)) = (op, negated(b)) {
-            (a, b, sub)
-        } else if let (Op::Add, Some(a)) = (op, negated(a)) {
-            (b, a, sub)
-        } else {
-            (a, b, binary(op))
+        let sum = op == Binary::Add;
+        let (a, b, op) = match (arena.negated(a), arena.negated(b)) {
+            (_, Some(b)) if sum => (a, b, BinOp::Sub),
+            (Some(a), None) if sum => (b, a, BinOp::Sub),
+            (_, _) => (a, b, op.ir()),
         };
         let (a, b) = (self.value(a)?, self.value(b)?);
-        Ok(match op {
-            Binary::Number(op) => self.b.binary(op, a, b),
-            Binary::Compare(op) => self.b.compare(op, a, b),
-        })
+        Ok(self.b.binary(op, a, b))
     }
-}
-
-/// An operation of the IR.
-enum Binary {
-    Number(BinOp),
-    Compare(CmpOp),
-}
-
-fn unary(op: Op) -> UnOp {
-    match op {
-        Op::Neg => UnOp::Neg,
-        Op::Abs => UnOp::Abs,
-        Op::Floor => UnOp::Floor,
-        Op::Ceil => UnOp::Ceil,
-        Op::Round => UnOp::Round,
-        Op::Trunc => UnOp::Trunc,
-        Op::Sqrt => UnOp::Sqrt,
-        Op::Sin => UnOp::Sin,
-        Op::Cos => UnOp::Cos,
-        Op::Tan => UnOp::Tan,
-        Op::Asin => UnOp::Asin,
-        Op::Acos => UnOp::Acos,
-        Op::Atan => UnOp::Atan,
-        Op::Sinh => UnOp::Sinh,
-        Op::Cosh => UnOp::Cosh,
-        Op::Tanh => UnOp::Tanh,
-        Op::Exp => UnOp::Exp,
-        Op::Exp2 => UnOp::Exp2,
-        Op::Log => UnOp::Log,
-        Op::Log2 => UnOp::Log2,
-        Op::Log10 => UnOp::Log10,
-        Op::Not => UnOp::Not,
-        // `node` gives these as other kinds.
-        Op::Const
-        | Op::Input
-        | Op::Add
-        | Op::Mul
-        | Op::Div
-        | Op::Rem
-        | Op::Min
-        | Op::Max
-        | Op::Pow
-        | Op::Atan2
-        | Op::Lt
-        | Op::Le
-        | Op::Eq
-        | Op::And
-        | Op::Or
-        | Op::Select
-        | Op::Pair => UnOp::Freeze,
-    }
-}
-
-fn binary(op: Op) -> Binary {
-    Binary::Number(match op {
-        Op::Lt => return Binary::Compare(CmpOp::Lt),
-        Op::Le => return Binary::Compare(CmpOp::Le),
-        Op::Eq => return Binary::Compare(CmpOp::Eq),
-        Op::Mul => BinOp::Mul,
-        Op::Div => BinOp::Div,
-        Op::Rem => BinOp::Rem,
-        Op::Min => BinOp::Min,
-        Op::Max => BinOp::Max,
-        Op::Pow => BinOp::Pow,
-        Op::Atan2 => BinOp::Atan2,
-        Op::And => BinOp::And,
-        Op::Or => BinOp::Or,
-        // `node` gives the others as other kinds.
-        Op::Add
-        | Op::Const
-        | Op::Input
-        | Op::Neg
-        | Op::Abs
-        | Op::Floor
-        | Op::Ceil
-        | Op::Round
-        | Op::Trunc
-        | Op::Sqrt
-        | Op::Sin
-        | Op::Cos
-        | Op::Tan
-        | Op::Asin
-        | Op::Acos
-        | Op::Atan
-        | Op::Sinh
-        | Op::Cosh
-        | Op::Tanh
-        | Op::Exp
-        | Op::Exp2
-        | Op::Log
-        | Op::Log2
-        | Op::Log10
-        | Op::Not
-        | Op::Select
-        | Op::Pair => BinOp::Add,
-    })
 }

@@ -9,7 +9,7 @@ use super::balance::chain;
 use super::decompose::{Home, Root, Units};
 use crate::arena::{Id, mix};
 use crate::hash::{finish, structural_step};
-use crate::op::{Class, Op};
+use crate::op::Op;
 use crate::trace::Trace;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -105,7 +105,7 @@ impl Group {
                 let operand = Operand::from_number(rest.next().unwrap_or(0));
                 steps.push(Step::Store(Source::from_number(head >> 8), operand));
             } else {
-                let op = Op::from_u8(head as u8).unwrap_or(Op::Const);
+                let op = Op::from_code(head as u8).unwrap_or(Op::Const);
                 let operands = rest.by_ref().take((head >> 8) as usize);
                 let operands = operands.map(Operand::from_number).collect();
                 steps.push(Step::Compute(op, operands));
@@ -199,7 +199,7 @@ impl<'a> Encoder<'a> {
     /// Whether a node is a part of the chain that uses it.
     fn continues(&self, op: Op, child: Id) -> bool {
         self.merge_chains
-            && op.class() == Class::Chain
+            && op.is_chain()
             && self.trace.arena.op(child) == op
             && self.units.references[child.at()] == 1
             && !self.units.loaded[child.at()]
@@ -221,7 +221,7 @@ impl<'a> Encoder<'a> {
     fn operands(&self, id: Id) -> SmallVec<[Id; 4]> {
         let arena = &self.trace.arena;
         let op = arena.op(id);
-        let mut operands: SmallVec<[Id; 4]> = if op.class() == Class::Chain && self.merge_chains {
+        let mut operands: SmallVec<[Id; 4]> = if op.is_chain() && self.merge_chains {
             SmallVec::from_vec(chain(arena, id, |child| self.continues(op, child)))
         } else {
             arena.children(id).collect()
@@ -284,7 +284,8 @@ impl<'a> Encoder<'a> {
 
     fn instruction(&mut self, id: Id, operands: &[Id]) {
         let op = self.trace.arena.op(id);
-        self.code.push(op as u32 | (operands.len() as u32) << 8);
+        self.code
+            .push(u32::from(op.code()) | (operands.len() as u32) << 8);
         for operand in operands {
             let written = match self.leaf(*operand) {
                 Some(source) => {

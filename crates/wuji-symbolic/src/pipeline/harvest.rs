@@ -3,12 +3,14 @@
 //! A column has the leaf that each member has at one position of the template. Equal columns become one slot of the template, and a
 //! column with the same constant for all members becomes that constant.
 
+use super::bug;
 use super::decompose::Units;
 use super::group::{Encoder, Group, Operand, Source, Step};
 use crate::arena::{Arena, Id, mix};
-use crate::op::Op;
 use crate::trace::Trace;
 use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+use wuji_ir::Result;
 
 /// The expression that all members of a group share. Its inputs are slots.
 #[derive(Clone, Debug)]
@@ -49,7 +51,7 @@ pub(super) fn harvest(
     units: &Units,
     encoder: &mut Encoder<'_>,
     group: &Group,
-) -> Harvested {
+) -> Result<Harvested> {
     let steps = group.steps();
     let sources = leaf_sources(&steps);
     let mut raw: Vec<Vec<Id>> = vec![Vec::with_capacity(group.units.len()); sources.len()];
@@ -60,12 +62,12 @@ pub(super) fn harvest(
         }
     }
     let (leaves, columns) = merge_columns(trace, &sources, raw);
-    let (template, stores) = build(&steps, &leaves);
-    Harvested {
+    let (template, stores) = build(&steps, &leaves)?;
+    Ok(Harvested {
         template,
         columns,
         stores,
-    }
+    })
 }
 
 fn leaf_sources(steps: &[Step]) -> Vec<Source> {
@@ -116,62 +118,34 @@ fn merge_columns(trace: &Trace, sources: &[Source], raw: Vec<Vec<Id>>) -> (Vec<L
 }
 
 /// The template of a code.
-fn build(steps: &[Step], leaves: &[Leaf]) -> (Template, Vec<Source>) {
+fn build(steps: &[Step], leaves: &[Leaf]) -> Result<(Template, Vec<Source>)> {
     let mut arena = Arena::default();
     let (mut roots, mut stores) = (Vec::new(), Vec::new());
-    let mut values: Vec<Built> = Vec::new();
+    let mut values: Vec<Id> = Vec::new();
     let mut next = leaves.iter();
-    let mut operand = |arena: &mut Arena, values: &[Built], o: &Operand| match o {
-        Operand::Instruction(n) => values[*n as usize],
-        Operand::Leaf(_) => Built::Value(match next.next() {
-            Some(Leaf::Slot(slot)) => arena.input(0, *slot),
-            Some(Leaf::Uniform(value)) => arena.constant(*value),
-            None => Id(0),
+    let mut operand = |arena: &mut Arena, values: &[Id], o: &Operand| match o {
+        Operand::Instruction(n) => values.get(*n as usize).copied(),
+        Operand::Leaf(_) => next.next().map(|leaf| match leaf {
+            Leaf::Slot(slot) => arena.input(0, *slot),
+            Leaf::Uniform(value) => arena.constant(*value),
         }),
     };
+    let broken = || bug("the code of a group is inconsistent");
     for step in steps {
         match step {
             Step::Compute(op, operands) => {
-                let operands: Vec<Built> = operands
+                let operands: Option<SmallVec<[Id; 4]>> = operands
                     .iter()
                     .map(|o| operand(&mut arena, &values, o))
                     .collect();
-                values.push(compute(&mut arena, *op, &operands));
+                let value = operands.and_then(|operands| arena.apply(*op, &operands));
+                values.push(value.ok_or_else(broken)?);
             }
             Step::Store(source, o) => {
-                if let Built::Value(id) = operand(&mut arena, &values, o) {
-                    roots.push(id);
-                    stores.push(*source);
-                }
+                roots.push(operand(&mut arena, &values, o).ok_or_else(broken)?);
+                stores.push(*source);
             }
         }
     }
-    (Template { arena, roots }, stores)
-}
-
-#[derive(Copy, Clone)]
-enum Built {
-    Value(Id),
-    /// The alternatives of a `Select`.
-    Pair(Id, Id),
-}
-
-fn compute(arena: &mut Arena, op: Op, operands: &[Built]) -> Built {
-    match operands {
-        [Built::Value(condition), Built::Pair(a, b)] => {
-            Built::Value(arena.select(*condition, *a, *b))
-        }
-        [Built::Value(a), Built::Value(b)] if op == Op::Pair => Built::Pair(*a, *b),
-        [Built::Value(a)] => Built::Value(arena.unary(op, *a)),
-        [Built::Value(first), rest @ ..] => {
-            let mut sum = *first;
-            for term in rest {
-                if let Built::Value(term) = term {
-                    sum = arena.binary(op, sum, *term);
-                }
-            }
-            Built::Value(sum)
-        }
-        [] | [Built::Pair(..), ..] => Built::Value(Id(0)),
-    }
+    Ok((Template { arena, roots }, stores))
 }

@@ -110,6 +110,11 @@ pub struct Analysis {
     pub local_decomposition: bool,
 }
 
+/// A broken invariant between stages.
+pub(crate) fn bug(what: &str) -> Error {
+    Error::new("W0330", what).note("this is a bug in the compiler, not in the traced function")
+}
+
 /// Runs all stages but the last.
 pub fn analyze(trace: &Trace, options: &Options) -> Result<Analysis> {
     let balanced = balance::balance(trace, options);
@@ -129,7 +134,7 @@ pub fn analyze(trace: &Trace, options: &Options) -> Result<Analysis> {
     let mut encoder = group::Encoder::new(trace, &units, options);
     let mut placer = place::Placer::new(trace, &units, options);
     for group in &groups {
-        let harvested = harvest::harvest(trace, &units, &mut encoder, group);
+        let harvested = harvest::harvest(trace, &units, &mut encoder, group)?;
         let template =
             simplify::simplify(&harvested.template, &options.simplify, options.hash_mask);
         let locals = locals::locals(&template, options.local_decomposition);

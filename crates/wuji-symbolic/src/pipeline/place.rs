@@ -84,14 +84,12 @@ impl<'a> Placer<'a> {
 
     /// Where an input or a stored value is.
     fn position(&self, node: Id) -> i32 {
-        let position = match self.trace.arena.node(node) {
-            Node::Input { index, .. } => index,
-            Node::Const(_) | Node::Unary(..) | Node::Binary(..) | Node::Select(..) => {
-                match self.units.home(node) {
-                    Home::Intermediate => self.positions[node.at()],
-                    Home::Output { index, .. } => index,
-                }
-            }
+        if let Node::Input { index, .. } = self.trace.arena.node(node) {
+            return index as i32;
+        }
+        let position = match self.units.home(node) {
+            Home::Intermediate => self.positions[node.at()],
+            Home::Output { index, .. } => index,
         };
         position as i32
     }

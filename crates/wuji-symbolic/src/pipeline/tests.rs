@@ -50,14 +50,15 @@ fn show(arena: &Arena, id: Id, leaf: &dyn Fn(Id) -> Option<String>) -> String {
     match arena.node(id) {
         Node::Const(value) => format!("{value}"),
         Node::Input { array, index } => format!("x{array}[{index}]"),
-        Node::Unary(op, a) => format!("{}({})", op.name(), show(arena, a, leaf)),
-        Node::Binary(op, a, b) => {
-            format!(
-                "{}({}, {})",
-                op.name(),
-                show(arena, a, leaf),
-                show(arena, b, leaf)
-            )
+        Node::Unary(..)
+        | Node::Not(_)
+        | Node::Binary(..)
+        | Node::Compare(..)
+        | Node::Logic(..)
+        | Node::Pair(..) => {
+            let operands = arena.children(id).map(|o| show(arena, o, leaf));
+            let operands: Vec<String> = operands.collect();
+            format!("{}({})", arena.op(id).name(), operands.join(", "))
         }
         Node::Select(c, a, b) => {
             let [c, a, b] = [c, a, b].map(|id| show(arena, id, leaf));
@@ -196,12 +197,12 @@ fn expressions_of_one_structure_are_a_group() {
     let groups = group::group(&trace, &units, &Options::default());
     expect![[r#"
         level 1, units [0, 2, 3, 5, 6, 8]
-          Compute(Mul, [Leaf(Input(0)), Leaf(Input(0))])
+          Compute(Binary(Mul), [Leaf(Input(0)), Leaf(Input(0))])
           Store(Output(0), Instruction(0))
         level 1, units [1, 4, 7]
-          Compute(Mul, [Leaf(Input(0)), Leaf(Input(0))])
-          Compute(Mul, [Leaf(Input(0)), Leaf(Input(0))])
-          Compute(Add, [Instruction(0), Instruction(1)])
+          Compute(Binary(Mul), [Leaf(Input(0)), Leaf(Input(0))])
+          Compute(Binary(Mul), [Leaf(Input(0)), Leaf(Input(0))])
+          Compute(Binary(Add), [Instruction(0), Instruction(1)])
           Store(Output(0), Instruction(2))
     "#]]
     .assert_eq(&show_groups(&groups));
@@ -245,7 +246,7 @@ fn leaves_become_columns() {
     let units = units(&trace, &options);
     let groups = group::group(&trace, &units, &options);
     let mut encoder = Encoder::new(&trace, &units, &options);
-    let harvested = harvest::harvest(&trace, &units, &mut encoder, &groups[0]);
+    let harvested = harvest::harvest(&trace, &units, &mut encoder, &groups[0]).unwrap();
     let mut text = String::new();
     let none = |_: Id| None;
     let template = &harvested.template;

@@ -3,7 +3,7 @@
 use crate::Random;
 use expect_test::{Expect, expect};
 use wuji_symbolic::arena::{Arena, Id, Node};
-use wuji_symbolic::op::Op;
+use wuji_symbolic::op::{Binary, Unary};
 use wuji_symbolic::pipeline::harvest::Template;
 use wuji_symbolic::pipeline::simplify::{Simplify, simplify};
 
@@ -35,14 +35,14 @@ fn random_template(random: &mut Random) -> Template {
             values[random.below(values.len())],
         );
         let value = match random.below(7) {
-            0 | 1 => arena.binary(Op::Add, a, b),
-            2 | 3 => arena.binary(Op::Mul, a, b),
-            4 => arena.binary(Op::Div, a, b),
+            0 | 1 => arena.binary(Binary::Add, a, b),
+            2 | 3 => arena.binary(Binary::Mul, a, b),
+            4 => arena.binary(Binary::Div, a, b),
             5 => arena.sub(a, b),
             _ => {
-                let square = arena.binary(Op::Mul, a, b);
-                let size = arena.unary(Op::Abs, square);
-                arena.unary(Op::Sqrt, size)
+                let square = arena.binary(Binary::Mul, a, b);
+                let size = arena.unary(Unary::Abs, square);
+                arena.unary(Unary::Sqrt, size)
             }
         };
         values.push(value);
@@ -110,11 +110,15 @@ fn show(template: &Template) -> String {
             Node::Input { index, .. } => ["x", "y", "z", "w", "v", "u"][index as usize].to_string(),
             Node::Unary(op, a) => format!("{}({})", op.name(), term(arena, a)),
             Node::Binary(op, a, b) => {
-                let known = [(Op::Add, " + "), (Op::Mul, "*"), (Op::Div, "/")];
+                let known = [(Binary::Add, " + "), (Binary::Mul, "*"), (Binary::Div, "/")];
                 let sign = known.iter().find(|k| k.0 == op).map_or(op.name(), |k| k.1);
                 format!("({}{sign}{})", term(arena, a), term(arena, b))
             }
-            Node::Select(..) => "select".to_string(),
+            Node::Not(_)
+            | Node::Compare(..)
+            | Node::Logic(..)
+            | Node::Select(..)
+            | Node::Pair(..) => arena.op(id).name().to_string(),
         }
     }
     let roots: Vec<String> = template
@@ -140,12 +144,14 @@ fn product(arena: &mut Arena, factors: &[Id]) -> Id {
     let one = arena.constant(1.0);
     factors
         .iter()
-        .fold(one, |p, f| arena.binary(Op::Mul, p, *f))
+        .fold(one, |p, f| arena.binary(Binary::Mul, p, *f))
 }
 
 fn sum(arena: &mut Arena, terms: &[Id]) -> Id {
     let zero = arena.constant(0.0);
-    terms.iter().fold(zero, |s, t| arena.binary(Op::Add, s, *t))
+    terms
+        .iter()
+        .fold(zero, |s, t| arena.binary(Binary::Add, s, *t))
 }
 
 #[test]
@@ -170,7 +176,7 @@ fn fractions_are_reduced() {
         let s = sum(m, &[x, y]);
         let (a, b) = (product(m, &[s, z, z]), product(m, &[s, s, w]));
         let (c, d) = (product(m, &[w, w]), z);
-        let (left, right) = (m.binary(Op::Div, a, b), m.binary(Op::Div, c, d));
+        let (left, right) = (m.binary(Binary::Div, a, b), m.binary(Binary::Div, c, d));
         product(m, &[left, right])
     };
     check(rules, build, expect!["((z*w)/(x + y))"]);
@@ -193,13 +199,13 @@ fn square_roots_of_squares_disappear() {
     let build = |m: &mut Arena, [x, y, ..]: [Id; 6]| {
         let (xx, yy) = (product(m, &[x, x]), product(m, &[y, y]));
         let squares = sum(m, &[xx, yy]);
-        let norm = m.unary(Op::Sqrt, squares);
+        let norm = m.unary(Unary::Sqrt, squares);
         product(m, &[norm, norm])
     };
     check(rules, build, expect!["((x*x) + (y*y))"]);
     let build = |m: &mut Arena, [x, ..]: [Id; 6]| {
         let square = product(m, &[x, x]);
-        m.unary(Op::Sqrt, square)
+        m.unary(Unary::Sqrt, square)
     };
     check(rules, build, expect!["abs(x)"]);
 }
@@ -214,7 +220,7 @@ fn expressions_that_are_constant_become_constants() {
         let above = sum(m, &[dd, xy]);
         let rest = m.sub(xx, xy);
         let below = sum(m, &[rest, yy]);
-        m.binary(Op::Div, above, below)
+        m.binary(Binary::Div, above, below)
     };
     check(rules, build, expect!["1"]);
 }

@@ -9,7 +9,7 @@ mod sums;
 
 use super::harvest::Template;
 use crate::arena::{Arena, Id, Node};
-use crate::op::{Class, Op};
+use crate::op::{Binary, Op, Unary};
 use equal::Equal;
 
 /// Which rules are used.
@@ -93,8 +93,9 @@ fn inner_nodes(template: &Template) -> Vec<bool> {
     }
     let is_inner = |id: Id| {
         let (op, user) = (arena.op(id), user[id.at()]);
-        let product = |op| matches!(op, Op::Mul | Op::Div);
-        uses[id.at()] == 1 && (op == Op::Add && user == op || product(op) && product(user))
+        let sum = |op| op == Op::Binary(Binary::Add);
+        let product = |op| matches!(op, Op::Binary(Binary::Mul | Binary::Div));
+        uses[id.at()] == 1 && (sum(op) && sum(user) || product(op) && product(user))
     };
     arena.ids().map(is_inner).collect()
 }
@@ -102,7 +103,7 @@ fn inner_nodes(template: &Template) -> Vec<bool> {
 fn rewrite(arena: &mut Arena, equal: &mut Equal, id: Id, rules: &Simplify) -> Id {
     let mut id = id;
     match arena.node(id) {
-        Node::Binary(Op::Add, ..) => {
+        Node::Binary(Binary::Add, ..) => {
             if rules.sums {
                 id = sums::collect(arena, id);
             }
@@ -110,18 +111,22 @@ fn rewrite(arena: &mut Arena, equal: &mut Equal, id: Id, rules: &Simplify) -> Id
                 id = sums::factor(arena, id);
             }
         }
-        Node::Binary(Op::Mul | Op::Div, ..) if rules.fractions || rules.roots => {
+        Node::Binary(Binary::Mul | Binary::Div, ..) if rules.fractions || rules.roots => {
             id = products::reduce(arena, id, rules);
         }
-        Node::Unary(Op::Sqrt | Op::Abs, _) if rules.roots => id = products::root(arena, id),
+        Node::Unary(Unary::Sqrt | Unary::Abs, _) if rules.roots => id = products::root(arena, id),
         Node::Const(_)
         | Node::Input { .. }
         | Node::Unary(..)
+        | Node::Not(_)
         | Node::Binary(..)
-        | Node::Select(..) => {}
+        | Node::Compare(..)
+        | Node::Logic(..)
+        | Node::Select(..)
+        | Node::Pair(..) => {}
     }
     // An expression that cancels is a sum.
-    let sum = arena.op(id) == Op::Add;
+    let sum = arena.op(id) == Op::Binary(Binary::Add);
     if rules.constants && (rules.sums || !sum) {
         id = equal.replace(arena, id);
     }
@@ -142,7 +147,7 @@ fn compacted(arena: &Arena, roots: &[Id]) -> Template {
     let mut out = Arena::default();
     let mut new = vec![Id(0); arena.len()];
     for id in arena.ids().filter(|id| used[id.at()]) {
-        if arena.op(id).class() != Class::Pair {
+        if arena.op(id) != Op::Pair {
             new[id.at()] = out.rebuild(arena.node(id), |child| new[child.at()]);
         }
     }

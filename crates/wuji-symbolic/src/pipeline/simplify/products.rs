@@ -2,7 +2,7 @@
 
 use super::Simplify;
 use crate::arena::{Arena, Id, Node};
-use crate::op::Op;
+use crate::op::{Binary, Unary};
 use rustc_hash::FxHashMap;
 
 /// Factors of a product or quotient with their exponents, in halves: a square root counts one.
@@ -26,11 +26,11 @@ fn collect(arena: &Arena, id: Id, rules: &Simplify) -> Factors {
     let mut work = vec![(id, 2)];
     while let Some((id, exponent)) = work.pop() {
         match arena.node(id) {
-            Node::Binary(Op::Mul, a, b) => work.extend([(b, exponent), (a, exponent)]),
-            Node::Binary(Op::Div, a, b) if rules.fractions => {
+            Node::Binary(Binary::Mul, a, b) => work.extend([(b, exponent), (a, exponent)]),
+            Node::Binary(Binary::Div, a, b) if rules.fractions => {
                 work.extend([(b, -exponent), (a, exponent)]);
             }
-            Node::Unary(Op::Neg, a) => {
+            Node::Unary(Unary::Neg, a) => {
                 found.constant = -found.constant;
                 work.push((a, exponent));
             }
@@ -42,10 +42,15 @@ fn collect(arena: &Arena, id: Id, rules: &Simplify) -> Factors {
                     found.constant /= value;
                 }
             }
-            Node::Unary(Op::Sqrt, a) if rules.roots => found.add(a, exponent / 2),
-            Node::Input { .. } | Node::Unary(..) | Node::Binary(..) | Node::Select(..) => {
-                found.add(id, exponent);
-            }
+            Node::Unary(Unary::Sqrt, a) if rules.roots => found.add(a, exponent / 2),
+            Node::Input { .. }
+            | Node::Unary(..)
+            | Node::Not(_)
+            | Node::Binary(..)
+            | Node::Compare(..)
+            | Node::Logic(..)
+            | Node::Select(..)
+            | Node::Pair(..) => found.add(id, exponent),
         }
     }
     found
@@ -74,33 +79,37 @@ pub(super) fn reduce(arena: &mut Arena, id: Id, rules: &Simplify) -> Id {
         let exponent = found.exponents[base];
         let side = if exponent > 0 { &mut above } else { &mut below };
         let whole = arena.power(*base, exponent.abs() / 2);
-        *side = arena.binary(Op::Mul, *side, whole);
+        *side = arena.binary(Binary::Mul, *side, whole);
         if exponent % 2 != 0 {
-            let root = arena.unary(Op::Sqrt, *base);
-            *side = arena.binary(Op::Mul, *side, root);
+            let root = arena.unary(Unary::Sqrt, *base);
+            *side = arena.binary(Binary::Mul, *side, root);
         }
     }
-    arena.binary(Op::Div, above, below)
+    arena.binary(Binary::Div, above, below)
 }
 
 /// The square root of a square, and absolute values of what is never negative.
 pub(super) fn root(arena: &mut Arena, id: Id) -> Id {
     match arena.node(id) {
-        Node::Unary(Op::Sqrt, a) => {
-            if let Node::Binary(Op::Mul, x, y) = arena.node(a)
+        Node::Unary(Unary::Sqrt, a) => {
+            if let Node::Binary(Binary::Mul, x, y) = arena.node(a)
                 && x == y
             {
-                let size = arena.unary(Op::Abs, x);
+                let size = arena.unary(Unary::Abs, x);
                 return root(arena, size);
             }
             id
         }
-        Node::Unary(Op::Abs, a) if is_nonnegative(arena, a, 0) => a,
+        Node::Unary(Unary::Abs, a) if is_nonnegative(arena, a, 0) => a,
         Node::Const(_)
         | Node::Input { .. }
         | Node::Unary(..)
+        | Node::Not(_)
         | Node::Binary(..)
-        | Node::Select(..) => id,
+        | Node::Compare(..)
+        | Node::Logic(..)
+        | Node::Select(..)
+        | Node::Pair(..) => id,
     }
 }
 
@@ -111,9 +120,16 @@ fn is_nonnegative(arena: &Arena, id: Id, depth: u32) -> bool {
     }
     match arena.node(id) {
         Node::Const(value) => value >= 0.0,
-        Node::Unary(Op::Abs | Op::Sqrt | Op::Exp | Op::Exp2, _) => true,
-        Node::Binary(Op::Mul, a, b) => a == b || both(a, b),
-        Node::Binary(Op::Add | Op::Div | Op::Max | Op::Min, a, b) => both(a, b),
-        Node::Input { .. } | Node::Unary(..) | Node::Binary(..) | Node::Select(..) => false,
+        Node::Unary(Unary::Abs | Unary::Sqrt | Unary::Exp | Unary::Exp2, _) => true,
+        Node::Binary(Binary::Mul, a, b) => a == b || both(a, b),
+        Node::Binary(Binary::Add | Binary::Div | Binary::Max | Binary::Min, a, b) => both(a, b),
+        Node::Input { .. }
+        | Node::Unary(..)
+        | Node::Not(_)
+        | Node::Binary(..)
+        | Node::Compare(..)
+        | Node::Logic(..)
+        | Node::Select(..)
+        | Node::Pair(..) => false,
     }
 }

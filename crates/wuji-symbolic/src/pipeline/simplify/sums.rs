@@ -1,7 +1,7 @@
 //! Sums: like terms are collected, common factors are factored out.
 
 use crate::arena::{Arena, Id, Node};
-use crate::op::Op;
+use crate::op::{Binary, Unary};
 use rustc_hash::FxHashMap;
 
 /// The terms of a sum with their coefficients, where products of constants and sums are expanded.
@@ -10,9 +10,9 @@ fn linear_terms(arena: &Arena, id: Id) -> Vec<(Id, f64)> {
     let mut work = vec![(id, 1.0)];
     while let Some((id, scale)) = work.pop() {
         match arena.node(id) {
-            Node::Binary(Op::Add, a, b) => work.extend([(b, scale), (a, scale)]),
-            Node::Unary(Op::Neg, a) => work.push((a, -scale)),
-            Node::Binary(Op::Mul, a, b) => match (arena.as_const(a), arena.as_const(b)) {
+            Node::Binary(Binary::Add, a, b) => work.extend([(b, scale), (a, scale)]),
+            Node::Unary(Unary::Neg, a) => work.push((a, -scale)),
+            Node::Binary(Binary::Mul, a, b) => match (arena.as_const(a), arena.as_const(b)) {
                 (Some(c), _) => work.push((b, scale * c)),
                 (_, Some(c)) => work.push((a, scale * c)),
                 (None, None) => terms.push((id, scale)),
@@ -20,8 +20,12 @@ fn linear_terms(arena: &Arena, id: Id) -> Vec<(Id, f64)> {
             Node::Const(_)
             | Node::Input { .. }
             | Node::Unary(..)
+            | Node::Not(_)
             | Node::Binary(..)
-            | Node::Select(..) => terms.push((id, scale)),
+            | Node::Compare(..)
+            | Node::Logic(..)
+            | Node::Select(..)
+            | Node::Pair(..) => terms.push((id, scale)),
         }
     }
     terms
@@ -51,8 +55,8 @@ pub(super) fn collect(arena: &mut Arena, id: Id) -> Id {
     let mut result = arena.constant(constant);
     for base in order {
         let scale = arena.constant(sums[&base]);
-        let term = arena.binary(Op::Mul, scale, base);
-        result = arena.binary(Op::Add, result, term);
+        let term = arena.binary(Binary::Mul, scale, base);
+        result = arena.binary(Binary::Add, result, term);
     }
     result
 }
@@ -62,17 +66,13 @@ fn signed_terms(arena: &Arena, id: Id) -> Vec<Term> {
     let mut terms = Vec::new();
     let mut work = vec![id];
     while let Some(id) = work.pop() {
-        if let Node::Binary(Op::Add, a, b) = arena.node(id) {
+        if let Node::Binary(Binary::Add, a, b) = arena.node(id) {
             work.extend([b, a]);
             continue;
         }
-        let (id, negative) = match arena.node(id) {
-            Node::Unary(Op::Neg, a) => (a, true),
-            Node::Const(_)
-            | Node::Input { .. }
-            | Node::Unary(..)
-            | Node::Binary(..)
-            | Node::Select(..) => (id, false),
+        let (id, negative) = match arena.negated(id) {
+            Some(positive) => (positive, true),
+            None => (id, false),
         };
         let factors = product_factors(arena, id);
         terms.push(Term { negative, factors });
@@ -90,7 +90,7 @@ fn product_factors(arena: &Arena, id: Id) -> Vec<Id> {
     let mut factors = Vec::new();
     let mut work = vec![id];
     while let Some(id) = work.pop() {
-        if let Node::Binary(Op::Mul, a, b) = arena.node(id) {
+        if let Node::Binary(Binary::Mul, a, b) = arena.node(id) {
             work.extend([b, a]);
         } else {
             factors.push(id);
@@ -150,16 +150,16 @@ fn sum_of(arena: &mut Arena, terms: Vec<Term>) -> Id {
             }
         }
         let sum = sum_of(arena, inside);
-        parts.push(arena.binary(Op::Mul, common, sum));
+        parts.push(arena.binary(Binary::Mul, common, sum));
         rest = outside;
     }
     for term in rest {
         let mut product = arena.constant(1.0);
         for factor in &term.factors {
-            product = arena.binary(Op::Mul, product, *factor);
+            product = arena.binary(Binary::Mul, product, *factor);
         }
         let term = if term.negative {
-            arena.unary(Op::Neg, product)
+            arena.unary(Unary::Neg, product)
         } else {
             product
         };
@@ -168,5 +168,5 @@ fn sum_of(arena: &mut Arena, terms: Vec<Term>) -> Id {
     let zero = arena.constant(0.0);
     parts
         .into_iter()
-        .fold(zero, |sum, p| arena.binary(Op::Add, sum, p))
+        .fold(zero, |sum, p| arena.binary(Binary::Add, sum, p))
 }
