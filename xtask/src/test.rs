@@ -7,13 +7,14 @@ use crate::steps::Steps;
 use crate::workspace::{cargo, output, program};
 
 /// Tests that run kernels on the GPU when `WUJI_TEST_BACKEND` says `cuda`: a test program, and a part of the names of its tests.
-const ON_GPU: [(&str, &str); 6] = [
+const ON_GPU: [(&str, &str); 7] = [
     ("filetests", ""),
     ("suite", "math::"),
     ("api", "simt::"),
     ("api", "gradients::"),
     ("api", "reverse::"),
     ("api", "quantized::"),
+    ("symbolic", ""),
 ];
 
 pub(crate) fn test(words: &[String]) -> Outcome {

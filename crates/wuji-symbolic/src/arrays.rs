@@ -113,6 +113,25 @@ impl<T: Number> Inputs for &Vec<T> {
     }
 }
 
+/// Any number of inputs.
+impl<T: Number> Inputs for &[Vec<T>] {
+    type Number = T;
+    type Symbols = Vec<Vec<Sym>>;
+
+    fn shapes(&self, shapes: &mut Vec<Shape>) -> Result<()> {
+        self.iter()
+            .try_for_each(|input| (&input[..]).shapes(shapes))
+    }
+
+    fn symbols(&self, next: &mut Symbols<'_>) -> Vec<Vec<Sym>> {
+        self.iter().map(|_| next.take()).collect()
+    }
+
+    fn values(&self, each: &mut dyn FnMut(Values<'_, T>) -> Result<()>) -> Result<()> {
+        self.iter().try_for_each(|input| each(Values::Slice(input)))
+    }
+}
+
 /// A field is an input like a slice of its elements. It may be in the memory of a GPU.
 impl<T: Number> Inputs for &Field<T, 1> {
     type Number = T;

@@ -38,6 +38,7 @@ pub struct Program<T: Number, O: Outputs> {
     /// Intermediates and tables, which live as long as the code.
     _memory: (Field<T, 1>, Field<i32, 1>, Field<T, 1>),
     analysis: Analysis,
+    module: Module,
     /// Held by a run: inputs and outputs are shared.
     running: Mutex<()>,
 }
@@ -109,7 +110,7 @@ impl<T: Number, O: Outputs> Program<T, O> {
             constants: constants_number,
         };
         let module = emit(memory.module, &analysis, &fields, T::SCALAR)?;
-        let kernel = Kernel::load(world, module, &memory.trees)?;
+        let kernel = Kernel::load(world, module.clone(), &memory.trees)?;
         let mut analysis = analysis;
         analysis.tables.indices = Vec::new();
         analysis.tables.constants = Vec::new();
@@ -121,6 +122,7 @@ impl<T: Number, O: Outputs> Program<T, O> {
             shape,
             _memory: (intermediates, indices, constants),
             analysis,
+            module,
             running: Mutex::new(()),
         })
     }
@@ -202,6 +204,11 @@ impl<T: Number, O: Outputs> Program<T, O> {
     /// The field that an output is written to.
     pub fn output(&self, number: usize) -> Option<&Field<T, 1>> {
         self.outputs.get(number)
+    }
+
+    /// Its kernel in the IR, before any pass.
+    pub fn module(&self) -> &Module {
+        &self.module
     }
 
     /// What the program consists of: groups, tables, bytes that a run moves.

@@ -1,6 +1,7 @@
 //! Traces, programs and their errors, against direct evaluation.
 
 mod applications;
+mod backends;
 mod derivatives;
 mod errors;
 mod files;
@@ -36,12 +37,12 @@ impl Random {
     }
 }
 
+/// A world with compiled code: on the CPU, or on the first GPU if `WUJI_TEST_BACKEND` is `cuda`.
 pub(crate) fn world() -> World {
-    World::builder()
-        .threads(2)
-        .cache(wuji::CacheChoice::Off)
-        .build()
-        .expect("a world")
+    let builder = World::builder().threads(2).cache(wuji::CacheChoice::Off);
+    let on_gpu = std::env::var_os("WUJI_TEST_BACKEND").is_some_and(|v| v == "cuda");
+    let builder = if on_gpu { builder.cuda(0) } else { builder };
+    builder.build().expect("a world")
 }
 
 pub(crate) fn interpreter() -> World {

@@ -253,3 +253,19 @@ fn threads_run_one_program() {
         }
     });
 }
+
+#[test]
+fn sums_are_left_alone_where_cancellation_matters() {
+    let world = interpreter();
+    let mut options = Options {
+        merge_chains: false,
+        ..Options::default()
+    };
+    let compute = |x: Vec<Sym>| vec![x[0] + x[1] - x[0], x[0] * 2.0 + x[1] - x[0] * 2.0];
+    let x = [1e20, 1.0];
+    let program = Program::trace_with(&world, &options, &x[..], compute).unwrap();
+    assert_eq!(program.run(&x[..]).unwrap(), [1.0, 1.0]);
+    options.simplify.sums = false;
+    let program = Program::trace_with(&world, &options, &x[..], compute).unwrap();
+    assert_eq!(program.run(&x[..]).unwrap(), [0.0, 0.0]);
+}

@@ -19,7 +19,8 @@ pub struct Simplify {
     pub factors: bool,
     /// `x*y/x` becomes `y`.
     pub fractions: bool,
-    /// `x + y - x` becomes `y`. Switch it off where cancellation matters.
+    /// `x + y - x` becomes `y`. Switch it off where cancellation matters: sums are then left as they are, and nothing is factored out
+    /// of them.
     pub sums: bool,
     /// `sqrt(x)*sqrt(x)` becomes `x`, and `sqrt(x*x)` becomes `abs(x)`.
     pub roots: bool,
@@ -107,7 +108,7 @@ fn rewrite(arena: &mut Arena, equal: &mut Equal, id: Id, rules: &Simplify) -> Id
             if rules.sums {
                 id = sums::collect(arena, id);
             }
-            if rules.factors {
+            if rules.factors && rules.sums {
                 id = sums::factor(arena, id);
             }
         }
