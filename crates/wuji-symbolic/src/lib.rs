@@ -8,10 +8,13 @@
 pub mod arena;
 mod arrays;
 mod construct;
+mod definite;
 mod derivatives;
 mod explain;
 mod file;
 pub mod hash;
+#[cfg(feature = "nalgebra")]
+mod nalgebra;
 mod num;
 pub mod op;
 mod operators;
@@ -24,6 +27,7 @@ mod sym;
 mod trace;
 
 pub use arrays::{Inputs, Number, Outputs, Shape, Symbols, Traced, Values};
+pub use definite::{local_hessian, project_definite};
 pub use derivatives::{gradient, hessian, jacobian};
 pub use explain::{Explanation, GroupInfo};
 pub use pipeline::Options;

@@ -13,7 +13,7 @@ use std::panic::Location;
 impl Sym {
     /// A property of a constant; of anything else it is unknown while tracing.
     #[track_caller]
-    fn ask<R>(self, question: &str, answer: impl FnOnce(f64) -> R, otherwise: R) -> R {
+    pub(crate) fn ask<R>(self, question: &str, answer: impl FnOnce(f64) -> R, otherwise: R) -> R {
         let caller = Location::caller();
         match self.as_const() {
             Some(value) => answer(value),

@@ -2,6 +2,7 @@
 
 mod applications;
 mod backends;
+mod definite;
 mod derivatives;
 mod errors;
 mod files;
