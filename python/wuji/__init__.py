@@ -152,7 +152,7 @@ _LAZY = {
     "math": "math", "algorithms": "algorithms", "linalg": "linalg", "tools": "tools", "profiler": "profiler", "ui": "ui",
     "graph": "graph", "sparse": "sparse", "simt": "simt", "ad": "ad", "aot": "aot", "experimental": "experimental",
     "extension": "extension", "lang": "lang", "_lib": "_lib", "_logging": "_logging", "compat": "compat",
-    "quant": "quant", "tune": "tune", "optim": "optim", "torch": "torch", "jax": "jax",
+    "quant": "quant", "tune": "tune", "optim": "optim", "symbolic": "symbolic", "torch": "torch", "jax": "jax",
 }  # fmt: skip
 _LAZY_NAMES = {
     "GUI": ("ui.gui", "GUI"),

@@ -25,7 +25,10 @@ const LAYERS: &[(&str, &[&str])] = &[
         ],
     ),
     ("wuji-symbolic", &["wuji", "wuji-ir"]),
-    ("wuji-py", &["wuji", "wuji-ir", "wuji-viewer"]),
+    (
+        "wuji-py",
+        &["wuji", "wuji-ir", "wuji-symbolic", "wuji-viewer"],
+    ),
     (
         "wuji-cli",
         &[
