@@ -102,3 +102,39 @@ fn hessians_of_compressed_springs_are_projected_in_a_program() {
         }
     }
 }
+
+/// At rest and along an axis there is nothing to turn, and quotients of zeros must not appear.
+#[test]
+fn diagonal_and_singular_hessians_stay_finite() {
+    let world = interpreter();
+    let x = [0.0, 0.0, 1.0, 0.0, 1.0, 0.0, 1.0, 0.0, 0.0, 0.25, 0.5, 0.0];
+    let energies = |way: &[Sym]| {
+        let length = (way[0] * way[0] + way[1] * way[1] + way[2] * way[2]).sqrt();
+        let depth = (Sym::new(0.5) - length).max(Sym::new(0.0));
+        [(length - 1.0) * (length - 1.0), depth * depth]
+    };
+    let compute = |x: Vec<Sym>, project: bool| -> wuji::Result<Vec<Sym>> {
+        let mut all = Vec::new();
+        for way in x.chunks(3) {
+            for energy in energies(way) {
+                let mut local = local_hessian(energy, way)?;
+                if project {
+                    project_definite(3, &mut local)?;
+                    wuji_symbolic::block(&local);
+                }
+                all.extend(local);
+            }
+        }
+        Ok(all)
+    };
+    let plain = Program::trace(&world, &x[..], |x| compute(x, false)).unwrap();
+    let plain = plain.run(&x[..]).unwrap();
+    let program = Program::trace(&world, &x[..], |x| compute(x, true)).unwrap();
+    let projected = program.run(&x[..]).unwrap();
+    for (plain, projected) in plain.chunks(9).zip(projected.chunks(9)) {
+        let mut expected = plain.to_vec();
+        project_definite(3, &mut expected).unwrap();
+        assert_close(projected, &expected);
+        assert!(projected.iter().all(|x| x.is_finite()), "{projected:?}");
+    }
+}

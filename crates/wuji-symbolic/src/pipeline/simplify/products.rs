@@ -15,7 +15,12 @@ struct Factors {
     cancels: bool,
 }
 
-fn collect(arena: &Arena, id: Id, rules: &Simplify) -> Factors {
+/// The factors of a product or quotient are multiplied together. More of them could exceed the range of floats where each quotient alone
+/// does not.
+const MOST_FACTORS: usize = 12;
+
+/// The factors of a product or quotient; `None` if it has too many.
+fn collect(arena: &Arena, id: Id, rules: &Simplify) -> Option<Factors> {
     let mut found = Factors {
         constant: 1.0,
         constants: 0,
@@ -24,7 +29,12 @@ fn collect(arena: &Arena, id: Id, rules: &Simplify) -> Factors {
         cancels: false,
     };
     let mut work = vec![(id, 2)];
+    let mut leaves = 0;
     while let Some((id, exponent)) = work.pop() {
+        leaves += usize::from(!matches!(arena.node(id), Node::Binary(..)));
+        if leaves + work.len() > MOST_FACTORS {
+            return None;
+        }
         match arena.node(id) {
             Node::Binary(Binary::Mul, a, b) => work.extend([(b, exponent), (a, exponent)]),
             Node::Binary(Binary::Div, a, b) if rules.fractions => {
@@ -53,7 +63,7 @@ fn collect(arena: &Arena, id: Id, rules: &Simplify) -> Factors {
             | Node::Pair(..) => found.add(id, exponent),
         }
     }
-    found
+    Some(found)
 }
 
 impl Factors {
@@ -70,7 +80,9 @@ impl Factors {
 
 /// Cancels equal factors. A product or quotient without such factors stays as it is.
 pub(super) fn reduce(arena: &mut Arena, id: Id, rules: &Simplify) -> Id {
-    let found = collect(arena, id, rules);
+    let Some(found) = collect(arena, id, rules) else {
+        return id;
+    };
     if !found.cancels && found.constants < 2 {
         return id;
     }
