@@ -89,6 +89,13 @@ pub(crate) fn test(words: &[String]) -> Outcome {
             cargo(&llvm).args(["test", "--workspace", "--doc", "--no-fail-fast"]),
         );
     }
+    if !quick {
+        // The other features are those of the tests above, so that little is compiled again.
+        let mut nalgebra = cargo(&llvm);
+        nalgebra.args(["test", "--workspace", "--features"]);
+        nalgebra.args(["wuji-symbolic/nalgebra", "--test", "nalgebra"]);
+        steps.run("nalgebra", &mut nalgebra);
+    }
     // The tests run a fixed number of random programs, so that they do not depend on the speed of the machine.
     if let Some(seconds) = seconds {
         // The program of `cargo xtask fuzz` would be compiled with other features of dependencies.

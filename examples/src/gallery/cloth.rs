@@ -1,6 +1,6 @@
 //! A cloth falls over a ball: a grid of masses, each connected to twelve neighbours by springs.
 
-use super::surface::{Screen, Sides};
+use super::surface::{self, Screen, Sides};
 use super::{Example, Media, Outcome, Stage, Summary};
 use wuji::prelude::*;
 
@@ -86,30 +86,6 @@ fn triangles(x: &Field<Vec3, 2>, corners: &Field<Vec3, 1>) {
     }
 }
 
-/// The triangles of the ball.
-fn ball() -> Vec<Vec3> {
-    let at = |i: usize, j: usize| {
-        let (a, b) = (
-            i as f32 / 24.0 * std::f32::consts::PI,
-            j as f32 / 48.0 * std::f32::consts::TAU,
-        );
-        BALL + vec3(a.sin() * b.cos(), a.cos(), a.sin() * b.sin()) * (RADIUS - 0.01)
-    };
-    let square = |i, j| {
-        [
-            at(i, j),
-            at(i, j + 1),
-            at(i + 1, j),
-            at(i + 1, j),
-            at(i, j + 1),
-            at(i + 1, j + 1),
-        ]
-    };
-    (0..24)
-        .flat_map(|i| (0..48).flat_map(move |j| square(i, j)))
-        .collect()
-}
-
 fn run(stage: &mut Stage) -> Outcome<Summary> {
     let world = stage.world();
     let n = stage.size().max(3);
@@ -124,7 +100,7 @@ fn run(stage: &mut Stage) -> Outcome<Summary> {
     x.copy_from(&start.collect::<Vec<_>>())?;
     let squares = (n - 1) * (n - 1);
     let corners = world.field::<Vec3, 1>("corners", 6 * squares)?;
-    let round = ball();
+    let round = surface::ball(BALL, RADIUS - 0.01);
     let ball = world.field::<Vec3, 1>("ball", round.len())?;
     ball.copy_from(&round)?;
     let screen = Screen::new(&world, 360)?;

@@ -14,6 +14,7 @@ pub mod lazy_mpm;
 pub mod life;
 pub mod mpm88;
 pub mod nbody;
+pub mod newton;
 pub mod path_tracer;
 pub mod sparse;
 mod stage;
@@ -133,6 +134,7 @@ pub const ALL: [&Example; 17] = [
     &nbody::NBODY,
     &fluid::FLUID,
     &cloth::CLOTH,
+    &newton::NEWTON,
     &mpm88::MPM88,
     &lazy_mpm::LAZY_MPM,
     &path_tracer::PATH_TRACER,

@@ -1,4 +1,4 @@
-//! A triangle rasterizer, shared by the examples `cloth` and `isosurface`.
+//! A triangle rasterizer, shared by the examples `cloth`, `isosurface` and `newton`.
 
 use wuji::prelude::*;
 use wuji::viewer::Picture;
@@ -118,4 +118,28 @@ impl Screen {
             sum.map(|c| (c / (FINE * FINE) as i64) as u8)
         }))
     }
+}
+
+/// The triangles of a ball.
+pub fn ball(center: Vec3, radius: f32) -> Vec<Vec3> {
+    let at = |i: usize, j: usize| {
+        let (a, b) = (
+            i as f32 / 24.0 * std::f32::consts::PI,
+            j as f32 / 48.0 * std::f32::consts::TAU,
+        );
+        center + vec3(a.sin() * b.cos(), a.cos(), a.sin() * b.sin()) * radius
+    };
+    let square = |i, j| {
+        [
+            at(i, j),
+            at(i, j + 1),
+            at(i + 1, j),
+            at(i + 1, j),
+            at(i, j + 1),
+            at(i + 1, j + 1),
+        ]
+    };
+    (0..24)
+        .flat_map(|i| (0..48).flat_map(move |j| square(i, j)))
+        .collect()
 }

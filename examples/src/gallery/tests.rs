@@ -14,6 +14,7 @@ fn small(example: &Example) -> Options {
         "nbody" => (256, 12),
         "fluid" => (48, 24),
         "cloth" => (24, 20),
+        "newton" => (8, 16),
         "mpm88" => (64, 6),
         "lazy_mpm" => (64, 12),
         "path_tracer" => (48, 2),
