@@ -14,6 +14,7 @@ mod serve;
 mod sparse;
 mod starts;
 mod study;
+mod symbolic;
 mod workloads;
 
 use std::io::Write;
@@ -175,6 +176,7 @@ fn bench(options: &Options) -> Result<(), String> {
     studies.extend(gradients::all());
     studies.extend(quantized::all());
     studies.extend(flow::all());
+    studies.extend(symbolic::all());
     studies.retain(|study| wanted(study.name()));
     if options.list {
         let list = |name, size, metric| println!("{name:<21} {size:<16} {metric}");

@@ -79,8 +79,8 @@ impl System {
         project_definite(3, &mut second)?;
         wuji_symbolic::block(&[&slope[..], &second[..]].concat());
         for (mass, sign) in masses {
-            for k in 0..3 {
-                self.gradient[3 * mass + k] += slope[k] * *sign;
+            for (k, slope) in slope.iter().enumerate() {
+                self.gradient[3 * mass + k] += *slope * *sign;
             }
             for (other, other_sign) in masses {
                 let entries = (0..9).map(|k| {

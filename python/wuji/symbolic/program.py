@@ -96,7 +96,8 @@ def _split(tracer: Tracer, value: Any, leaves: list[Any]) -> _Structure:
     else:
         if not isinstance(value, (Symbolic, np.ndarray, float, int, np.generic)):
             raise not_traceable(
-                f"a traced function returned {type(value).__name__}", "return symbols, arrays, sparse arrays, and tuples, lists or dicts of them"
+                f"a traced function returned {type(value).__name__}",
+                "return symbols, arrays, sparse arrays, and tuples, lists or dicts of them",
             )
         nodes, mask = lift(tracer, value)
         shape = _Shape("scalar" if nodes.ndim == 0 else "array", nodes.shape)
