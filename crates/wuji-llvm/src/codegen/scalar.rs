@@ -336,15 +336,7 @@ impl FunctionGen<'_, '_, '_> {
             BinOp::Div if float => plain(LLVMOpcode::LLVMFDiv),
             BinOp::Div => self.int_div(s, a, b, constant),
             BinOp::Rem if float => plain(LLVMOpcode::LLVMFRem),
-            BinOp::Rem => {
-                // A divisor of 1 gives 0, which is the remainder for the divisors 0 and -1.
-                let opcode = if signed {
-                    LLVMOpcode::LLVMSRem
-                } else {
-                    LLVMOpcode::LLVMURem
-                };
-                e.binary(opcode, a, self.safe_divisor(s, b, constant))
-            }
+            BinOp::Rem => self.int_rem(s, a, b, constant),
             BinOp::And => e.and(a, b),
             BinOp::Or => e.or(a, b),
             BinOp::Xor => e.xor(a, b),
@@ -395,50 +387,6 @@ impl FunctionGen<'_, '_, '_> {
         };
         let chosen = e.select(e.fcmp(better, a, b), a, b);
         e.select(e.fcmp(LLVMRealUNO, b, b), a, chosen)
-    }
-
-    /// The divisor, or 1 where the machine would trap: for 0, and for -1, because of `MIN / -1`.
-    fn safe_divisor(&self, s: Scalar, b: Val, constant: Option<i128>) -> Val {
-        let e = &self.unit.emit;
-        let ty = e.ty_of(b);
-        let one = e.const_int(ty, 1);
-        match constant {
-            Some(0 | -1) => return one,
-            Some(_) => return b,
-            None => {}
-        }
-        let bad = if s.is_signed_int() {
-            e.icmp(LLVMIntULT, e.add(b, one), e.const_int(ty, 2))
-        } else {
-            e.icmp(LLVMIntEQ, b, e.zero(ty))
-        };
-        e.select(bad, one, b)
-    }
-
-    fn int_div(&self, s: Scalar, a: Val, b: Val, constant: Option<i128>) -> Val {
-        let e = &self.unit.emit;
-        let ty = e.ty_of(a);
-        let zero = e.zero(ty);
-        match constant {
-            Some(0) => return zero,
-            Some(-1) => return e.sub(zero, a),
-            Some(_) | None => {}
-        }
-        let safe = self.safe_divisor(s, b, constant);
-        if !s.is_signed_int() {
-            let q = e.binary(LLVMOpcode::LLVMUDiv, a, safe);
-            return match constant {
-                Some(_) => q,
-                None => e.select(e.icmp(LLVMIntEQ, b, zero), zero, q),
-            };
-        }
-        let q = e.binary(LLVMOpcode::LLVMSDiv, a, safe);
-        if constant.is_some() {
-            return q;
-        }
-        let minus = e.icmp(LLVMIntEQ, b, e.const_int(ty, u64::MAX));
-        let q = e.select(minus, e.sub(zero, a), q);
-        e.select(e.icmp(LLVMIntEQ, b, zero), zero, q)
     }
 
     pub(super) fn compare(&self, op: CmpOp, x: Value, y: Value) -> Result<Val> {
