@@ -3,7 +3,7 @@
 //! Functions of vectors round differently from those of scalars. Where a loop will run in vectors, its scalar code calls the
 //! function of the same vectors too, with the argument in every lane.
 
-use super::{LoopFacts, innermost};
+use super::{LoopFacts, nested};
 use crate::passes::Cx;
 use crate::passes::vectorize::shapes::Shape;
 use crate::rewrite::Structure;
@@ -53,8 +53,10 @@ fn calls_in(m: &Module, f: &Function, simd: Option<bool>, cx: &Cx) -> Vec<(Inst,
     if f.traits.precise || !f.insts_in(f.entry).any(|i| is_function(&i)) {
         return found;
     }
+    let (loops, wide) = nested::choose(&m.env, f);
+    let f = wide.as_ref().unwrap_or(f);
     let structure = Structure::of(f);
-    for inst in innermost(f) {
+    for inst in loops {
         let Ok(facts) = LoopFacts::of((m, f), &structure, inst, simd, cx) else {
             continue;
         };

@@ -6,6 +6,7 @@
 //! again (`emit`, `control`, `memory`, `serial`).
 
 mod control;
+mod cost;
 mod emit;
 mod functions;
 mod interleave;
@@ -13,6 +14,7 @@ mod interleaved_add;
 mod locals;
 mod loops;
 mod memory;
+mod nested;
 mod plan;
 mod reduced_add;
 mod serial;
@@ -20,9 +22,11 @@ mod shapes;
 mod streams;
 
 use crate::analysis::uses::used_values;
+use crate::options::Math;
 use crate::passes::Cx;
 use crate::remark::{Decision, Remark};
 use crate::rewrite::Structure;
+use cost::Machine;
 use emit::{Emitter, JumpTarget, Lanes, Mask, Source};
 pub use functions::call_vector_functions;
 use interleave::Groups;
@@ -65,11 +69,15 @@ fn vectorize_task(m: &mut Module, t: usize, small: &FxHashSet<Tree>, cx: &mut Cx
     };
     let (func, simd) = (task.func, hints.simd);
     let iterations = streams::iterations(task).filter(|_| cx.uses("streams"));
+    let (loops, wide) = nested::choose(&m.env, &m.funcs[func]);
+    if let Some(wide) = wide {
+        m.funcs[func] = wide;
+    }
     let old = m.funcs[func].clone();
     let structure = Structure::of(&old);
     let used = used_values(&old);
     let mut decisions = Vec::new();
-    for inst in innermost(&old) {
+    for inst in loops {
         let facts = LoopFacts::of((m, &old), &structure, inst, simd, cx);
         decisions.push(match facts {
             Err(why) => Decision::Scalar(why),
@@ -142,8 +150,11 @@ impl<'a> LoopFacts<'a> {
             Groups::default()
         };
         let cost = simd.is_none() && cx.uses("vector_cost");
-        let bits = cx.options.vector_bits;
-        let plan = VectorPlan::of((m, f), inst, &shapes, &roles, &groups, bits, cost)?;
+        let machine = Machine {
+            vector_bits: cx.options.vector_bits,
+            vector_math: cx.options.math != Math::Strict && !f.traits.precise,
+        };
+        let plan = VectorPlan::of((m, f), inst, &shapes, &roles, &groups, machine, cost)?;
         Ok(LoopFacts {
             roles,
             shapes,

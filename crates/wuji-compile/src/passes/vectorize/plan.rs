@@ -1,5 +1,6 @@
-//! The cost model: the vector width of a loop, or the reason why it stays scalar.
+//! The vector width of a loop, or the reason why it stays scalar.
 
+use super::cost::{CostModel, Machine};
 use super::interleave::Groups;
 use super::locals::{Role, Roles, local_of};
 use super::shapes::{Shape, Shapes};
@@ -53,7 +54,7 @@ impl VectorPlan {
         shapes: &Shapes,
         roles: &Roles,
         groups: &Groups,
-        vector_bits: u32,
+        machine: Machine,
         cost: bool,
     ) -> Result<VectorPlan, String> {
         let data = &f.insts[inst];
@@ -72,9 +73,9 @@ impl VectorPlan {
         // For memory-bound loops, half of the widest vectors would straddle two cache lines.
         let streams = !count.has_loop && count.gathers == 0 && count.serial == 0;
         let bits = if streams {
-            vector_bits.min(256)
+            machine.vector_bits.min(256)
         } else {
-            vector_bits
+            machine.vector_bits
         };
         let native = i64::from(bits / (8 * count.widest.max(4)));
         let mut lanes = native.clamp(2, 64);
@@ -88,6 +89,21 @@ impl VectorPlan {
         }
         if cost && count.serial * 6 > count.varying {
             return Err("most of it runs lane by lane".into());
+        }
+        let model = CostModel {
+            f,
+            shapes,
+            roles,
+            groups,
+            machine,
+            lanes: lanes as u16,
+        };
+        let speedup = model.of_region(body).speedup(lanes as u16);
+        if cost && speedup < 1.0 {
+            return Err(format!(
+                "vectors would take {:.1} times as long",
+                1.0 / speedup
+            ));
         }
         let bytes = private_bytes(f, body, roles) * lanes as u64;
         if bytes > MOST_LOCAL_BYTES {
