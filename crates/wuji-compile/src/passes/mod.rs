@@ -3,6 +3,7 @@
 pub mod activations;
 pub mod bit_vectorize;
 pub mod bounds;
+pub mod collapse;
 pub mod cooperative;
 pub mod demote_atomics;
 pub mod grain_size;
@@ -80,6 +81,7 @@ passes! {
     Optimization inline = inline::inline: "functions are inlined",
     Lowering overflow = overflow::overflow: "in debug mode, arithmetic behind an index is checked",
     Optimization simplify = simplify::simplify: "constant folding, algebra, common subexpressions and dead code",
+    Optimization collapse = collapse::collapse: "serial loops with independent iterations are dimensions of the parallel loop around them",
     Lowering offload = offload::offload: "the kernel becomes serial and parallel tasks",
     Lowering cooperative = cooperative::cooperative: "cooperative iterations can be threads of a block",
     Optimization bit_vectorize = bit_vectorize::bit_vectorize: "loops over single bits handle a word at a time",
@@ -147,6 +149,10 @@ pub const SWITCHES: &[(&str, &str)] = &[
     (
         "list_reuse",
         "lists of active cells are reused until a cell is activated or deactivated",
+    ),
+    (
+        "interchange",
+        "the innermost dimension of a range is the one that runs along memory",
     ),
     (
         "interleave",

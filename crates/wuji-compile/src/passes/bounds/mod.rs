@@ -31,7 +31,7 @@ const SHORT: i128 = 32;
 /// And nests of short loops up to this many iterations.
 const SHORT_NEST: i128 = 1024;
 /// Larger numbers could wrap in the arithmetic of the comparisons.
-const SAFE: i128 = 1 << 60;
+const SAFE: i128 = 1 << 61;
 
 pub fn bounds(m: &mut Module, cx: &mut Cx) -> Result<()> {
     let cooperative: FxHashSet<Func> = m

@@ -9,7 +9,9 @@
 
 mod dims;
 mod nest;
+mod order;
 mod sparse;
+mod temps;
 mod threads;
 
 use crate::analysis::cost;
@@ -19,6 +21,7 @@ use crate::rewrite::Substitution;
 use dims::{MANY, cell_dims, few, is_short, rows, split, tiles};
 use nest::extents;
 use sparse::{ListLoop, Mask};
+use temps::TempValues;
 use threads::prepare_threads;
 use wuji_ir::Result;
 use wuji_ir::build::Builder;
@@ -29,13 +32,14 @@ use wuji_ir::types::{I64, Scalar, Type};
 
 pub fn loops(m: &mut Module, cx: &mut Cx) -> Result<()> {
     let options = cx.options.clone();
+    let temps = TempValues::of(m);
     let mut tasks = Vec::new();
     for mut task in std::mem::take(&mut m.tasks) {
         match task.kind.clone() {
             TaskKind::Serial => serial(m, task.func),
             TaskKind::Chunks { .. } => {}
             TaskKind::Range { dims, hints } => {
-                let dims = dims
+                let mut dims: Vec<Dim> = dims
                     .iter()
                     .enumerate()
                     .map(|(k, d)| Dim {
@@ -44,13 +48,17 @@ pub fn loops(m: &mut Module, cx: &mut Cx) -> Result<()> {
                         scale: 1,
                     })
                     .collect();
+                if options.target == Target::Cpu && !hints.serial && cx.uses("interchange") {
+                    let f = &m.funcs[task.func];
+                    order::sort_by_stride(&m.env, f, &f.params()[m.params.len()..], &mut dims);
+                }
                 let space = IterationSpace {
                     dims,
                     list: None,
                     origins: &[],
                     hints,
                 };
-                task.kind = chunk(m, task.func, space, &options);
+                task.kind = chunk(m, task.func, space, &temps, &options);
             }
             TaskKind::Cells { field, hints } => {
                 let origins: Vec<i64> = m.fields[field].axes.iter().map(|a| a.1).collect();
@@ -70,7 +78,7 @@ pub fn loops(m: &mut Module, cx: &mut Cx) -> Result<()> {
                     origins: &origins,
                     hints,
                 };
-                task.kind = chunk(m, task.func, space, &options);
+                task.kind = chunk(m, task.func, space, &temps, &options);
             }
         }
         tasks.push(task);
@@ -126,7 +134,13 @@ struct Schedule {
 }
 
 /// Turns the function of a parallel task into one that runs a chunk of it.
-fn chunk(m: &mut Module, func: Func, mut space: IterationSpace<'_>, options: &Options) -> TaskKind {
+fn chunk(
+    m: &mut Module,
+    func: Func,
+    mut space: IterationSpace<'_>,
+    temps: &TempValues,
+    options: &Options,
+) -> TaskKind {
     let Module { env, funcs, .. } = m;
     let f = &mut funcs[func];
     let kernel_params = env.params.len();
@@ -161,7 +175,7 @@ fn chunk(m: &mut Module, func: Func, mut space: IterationSpace<'_>, options: &Op
         old_indices,
         subst,
     };
-    nest.load_bounds(&mut b, &params);
+    nest.load_bounds(&mut b, &params, temps);
     let (begin, end) = (params[kernel_params], params[kernel_params + 1]);
     match (&space.list, schedule.outer) {
         (Some((list, _)), _) => match options.target {

@@ -1,5 +1,6 @@
 //! Emits loop nests over dimensions.
 
+use super::temps::TempValues;
 use super::{Bounds, Nest};
 use smallvec::smallvec;
 use wuji_ir::build::Builder;
@@ -9,10 +10,10 @@ use wuji_ir::ops::*;
 use wuji_ir::types::{I64, Scalar};
 
 impl Nest<'_> {
-    pub(super) fn load_bounds(&mut self, b: &mut Builder, params: &[Value]) {
+    pub(super) fn load_bounds(&mut self, b: &mut Builder, params: &[Value], temps: &TempValues) {
         for dim in self.dims {
-            let lo = bound(b, dim.bounds.lo, params);
-            let hi = bound(b, dim.bounds.hi, params);
+            let lo = bound(b, dim.bounds.lo, params, temps);
+            let hi = bound(b, dim.bounds.hi, params, temps);
             let extent = match dim.constant_extent() {
                 Some(e) => b.i64(e as i64),
                 None => {
@@ -146,6 +147,7 @@ impl Nest<'_> {
     ) -> (Value, Value) {
         let Bounds { lo, hi, .. } = self.bounds[k];
         let from = b.binary(BinOp::Add, begin, lo);
+        let from = b.binary(BinOp::Min, from, hi);
         let from = b.binary(BinOp::Max, from, lo);
         let to = b.binary(BinOp::Add, end, lo);
         (from, b.binary(BinOp::Min, to, hi))
@@ -350,11 +352,11 @@ pub(super) fn extents(m: &Env, field: Field) -> Vec<u64> {
 }
 
 /// A bound as `i64`.
-pub(super) fn bound(b: &mut Builder, bound: Bound, params: &[Value]) -> Value {
+pub(super) fn bound(b: &mut Builder, bound: Bound, params: &[Value], temps: &TempValues) -> Value {
     let value = match bound {
         Bound::Const(c) => return b.i64(c),
         Bound::Param(p) => params[p as usize],
-        Bound::Temp(t) => b.load(Place::Temp(t), &[]),
+        Bound::Temp(t) => temps.value(b, t, params),
         // Lists are indexed by number; the length is not read inside.
         Bound::List(..) => b.i64(i64::MAX),
     };

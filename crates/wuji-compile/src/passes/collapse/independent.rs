@@ -1,0 +1,154 @@
+//! Whether the iterations of a serial loop are independent of each other.
+
+use crate::analysis::affine::{Affine, AffineAnalysis};
+use rustc_hash::{FxHashMap, FxHashSet};
+use wuji_ir::entities::{Inst, Region, Value};
+use wuji_ir::module::{Env, Function};
+use wuji_ir::ops::*;
+use wuji_ir::types::Scalar;
+
+/// Whether a sum of floats may be reordered.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub(super) enum Reductions {
+    InOrder,
+    InAnyOrder,
+}
+
+/// The accesses of a parallel loop to memory that it writes.
+pub(super) struct Accesses {
+    written: FxHashMap<Place, Vec<Use>>,
+}
+
+struct Use {
+    /// Without dynamic steps into an element.
+    indices: Vec<Value>,
+    /// The operation of an atomic whose result is not used.
+    update: Option<AtomicOp>,
+}
+
+impl Accesses {
+    /// The accesses of a loop's body; `None` if it has other effects.
+    pub(super) fn of(m: &Env, f: &Function, body: Region) -> Option<Accesses> {
+        let mut used: FxHashSet<Value> = FxHashSet::default();
+        let mut arrays: FxHashSet<Place> = FxHashSet::default();
+        let mut all: FxHashMap<Place, (bool, Vec<Use>)> = FxHashMap::default();
+        for region in f.regions_in(body) {
+            used.extend(f.regions[region].term.args());
+            for inst in &f.regions[region].insts {
+                used.extend(&f.insts[*inst].args);
+            }
+        }
+        for inst in f.insts_in(body) {
+            let data = &f.insts[inst];
+            let (access, update) = match data.op.class() {
+                OpClass::Access(AccessOp::Load | AccessOp::Store, access) => (access, None),
+                OpClass::Access(AccessOp::Atomic(op), access) => {
+                    let unused = op != AtomicOp::Exchange && !used.contains(&f.result(inst));
+                    (access, unused.then_some(op))
+                }
+                OpClass::Control(ControlOp::ForEach(..)) | OpClass::Call(_) => return None,
+                OpClass::Control(_) => continue,
+                _ if data.op.effect() == Effect::Pure => continue,
+                _ => return None,
+            };
+            if let Place::Local(_) = access.place {
+                return None;
+            }
+            if let Place::Array(_) = access.place {
+                arrays.insert(access.place);
+            }
+            let rank = m.place_elem(f, access.place).1;
+            let entry = all.entry(access.place).or_default();
+            entry.0 |= data.op.written_access().is_some();
+            entry.1.push(Use {
+                indices: data.args[..rank].to_vec(),
+                update,
+            });
+        }
+        let written: FxHashMap<Place, Vec<Use>> = all
+            .into_iter()
+            .filter(|(_, (written, _))| *written)
+            .map(|(place, (_, uses))| (place, uses))
+            .collect();
+        let alone = arrays.len() == 1;
+        let plain = written.keys().all(|place| match place {
+            Place::Field(field) => {
+                let data = &m.fields[*field];
+                data.packing.is_none() && !m.trees[data.tree].is_sparse()
+            }
+            Place::Array(a) => m.arrays[*a].contiguous && (alone || m.arrays[*a].unaliased),
+            // Sums of the kernel's variables.
+            Place::Temp(_) => true,
+            Place::Local(_) => false,
+        });
+        plain.then_some(Accesses { written })
+    }
+
+    /// Whether an instruction gives the same in every iteration of an inner loop.
+    pub(super) fn can_repeat(&self, f: &Function, inst: Inst) -> bool {
+        match f.insts[inst].op.access() {
+            None => true,
+            Some(access) => !self.written.contains_key(&access.place),
+        }
+    }
+
+    /// Whether no two iterations of the loop `inner` touch the same element, if one of them writes it, apart from
+    /// reductions. `body` is the body of the parallel loop around it.
+    pub(super) fn are_independent(
+        &self,
+        affine: &mut AffineAnalysis<'_>,
+        (body, inner): (Region, Inst),
+        reductions: Reductions,
+    ) -> bool {
+        self.written.values().all(|uses| {
+            own_axis(affine, inner, uses)
+                || reductions == Reductions::InAnyOrder && is_reduction(affine, body, uses)
+        })
+    }
+}
+
+/// Whether some index is different in each iteration of a loop, and the same for all uses in an iteration.
+fn own_axis(affine: &mut AffineAnalysis<'_>, inner: Inst, uses: &[Use]) -> bool {
+    let f = affine.func;
+    let body = f.insts[inner].regions[0];
+    let counter = f.regions[body].params[0];
+    let rank = uses.iter().map(|u| u.indices.len()).min().unwrap_or(0);
+    (0..rank).any(|axis| {
+        let first = uses[0].indices[axis];
+        let expr = affine.expr(first);
+        let same = uses.iter().all(|u| {
+            let index = u.indices[axis];
+            f.ty(index) == f.ty(first) && affine.expr(index) == expr
+        });
+        same && counts(affine, first, &expr, counter, body)
+    })
+}
+
+/// Whether an index is `counter` or `-counter`, plus what does not change in the loop, without wrapping onto itself.
+fn counts(
+    affine: &mut AffineAnalysis<'_>,
+    index: Value,
+    expr: &Affine,
+    counter: Value,
+    body: Region,
+) -> bool {
+    let f = affine.func;
+    let bits = f.ty(index).as_scalar().map_or(0, Scalar::bits);
+    let (lo, hi) = affine.range(counter);
+    let invariant = |v: Value| affine.structure.is_invariant(f, v, body);
+    expr.coefficient(counter).abs() == 1
+        && hi.saturating_sub(lo) < 1i128 << bits
+        && expr
+            .terms
+            .iter()
+            .all(|(v, _)| *v == counter || invariant(*v))
+}
+
+/// Whether all iterations of a parallel loop update one element, by one operation that commutes.
+fn is_reduction(affine: &AffineAnalysis<'_>, body: Region, uses: &[Use]) -> bool {
+    let f = affine.func;
+    let outside =
+        |v: &Value| f.constant(*v).is_some() || affine.structure.is_invariant(f, *v, body);
+    uses.iter()
+        .all(|u| u.update.is_some() && u.update == uses[0].update && u.indices.iter().all(outside))
+}
