@@ -3,6 +3,7 @@
 mod case;
 mod cpp;
 mod flow;
+mod forms;
 mod gpu;
 mod gradients;
 mod host;
@@ -177,6 +178,7 @@ fn bench(options: &Options) -> Result<(), String> {
     studies.extend(quantized::all());
     studies.extend(flow::all());
     studies.extend(symbolic::all());
+    studies.extend(forms::all());
     studies.retain(|study| wanted(study.name()));
     if options.list {
         let list = |name, size, metric| println!("{name:<21} {size:<16} {metric}");
