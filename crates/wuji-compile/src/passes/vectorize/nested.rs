@@ -201,11 +201,11 @@ fn are_independent(
 /// Rewrites a loop with a narrower index to count in 64 bits.
 fn count_in_64_bits(f: &mut Function, region: Region, inst: Inst) {
     let span = f.spans[inst];
-    let wide: Vec<Inst> = f.insts[inst].args[..3]
-        .to_vec()
-        .into_iter()
-        .map(|v| f.add_inst(Op::Convert(Scalar::I64), smallvec![v], &[I64], span))
-        .collect();
+    let bounds: Values = f.insts[inst].args[..3].into();
+    let mut wide: Vec<Inst> = Vec::new();
+    for v in bounds {
+        wide.push(f.add_inst(Op::Convert(Scalar::I64), smallvec![v], &[I64], span));
+    }
     for (k, w) in wide.iter().enumerate() {
         f.insts[inst].args[k] = f.result(*w);
     }

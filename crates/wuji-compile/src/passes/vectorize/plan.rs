@@ -43,6 +43,8 @@ struct Count {
     varying: usize,
     serial: usize,
     gathers: usize,
+    /// Transcendental functions.
+    functions: usize,
     widest: u32,
     has_loop: bool,
 }
@@ -72,7 +74,7 @@ impl VectorPlan {
             .map(|(hi, lo)| (hi - lo).max(0));
         // For memory-bound loops, half of the widest vectors would straddle two cache lines.
         let streams = !count.has_loop && count.gathers == 0 && count.serial == 0;
-        let bits = if streams {
+        let bits = if streams && count.functions == 0 {
             machine.vector_bits.min(256)
         } else {
             machine.vector_bits
@@ -229,7 +231,13 @@ fn look(
             .any(|r| shapes.shape(*r) == Shape::Varying);
         count.varying += usize::from(varies);
         match data.op.lanes() {
-            LaneClass::PerVector => {}
+            LaneClass::PerVector => {
+                let function = matches!(
+                    data.op.cost(),
+                    CostClass::Function | CostClass::LongFunction
+                );
+                count.functions += usize::from(varies && function);
+            }
             LaneClass::MemoryAccess => {
                 let s = if let Op::MemLoad(_, ty) = data.op {
                     ty.elem()
