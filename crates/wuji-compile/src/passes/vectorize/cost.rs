@@ -208,19 +208,21 @@ impl CostModel<'_> {
             | CostClass::Moderate
             | CostClass::PlainAccess
             | CostClass::Update
-            | CostClass::Atomic => match data.op {
-                Op::Binary(BinOp::Mul) if wide && !float => cost(1.0, 3.0),
-                Op::Convert(to) => {
+            | CostClass::Atomic => {
+                if let Op::Convert(to) = data.op {
                     let registers = registers.max(self.registers(Some(to)));
                     let saturates = float && to.is_int();
                     let cycles: f64 = if saturates { 4.0 } else { 1.0 };
-                    Cost {
+                    return Cost {
                         scalar: cycles.min(2.0),
                         vector: cycles * registers,
-                    }
+                    };
                 }
-                _ => cost(units, units),
-            },
+                if data.op == Op::Binary(BinOp::Mul) && wide && !float {
+                    return cost(1.0, 3.0);
+                }
+                cost(units, units)
+            }
         }
     }
 
@@ -250,9 +252,10 @@ impl CostModel<'_> {
     }
 
     fn memory(&self, inst: Inst, data: &InstData) -> Cost {
-        let (s, each) = match data.op {
-            Op::MemLoad(_, ty) => (ty.elem(), GATHER),
-            _ => (self.f.ty(data.args[1]).elem(), SCATTER),
+        let (s, each) = if let Op::MemLoad(_, ty) = data.op {
+            (ty.elem(), GATHER)
+        } else {
+            (self.f.ty(data.args[1]).elem(), SCATTER)
         };
         let registers = self.registers(s);
         let run = s.map_or(0, |s| i64::from(s.bytes()));

@@ -134,10 +134,12 @@ fn accesses(affine: &mut AffineAnalysis<'_>, inst: Inst) -> Option<Vec<MemoryAcc
             LaneClass::PerVector => {}
             LaneClass::Branching if data.op == Op::If => {}
             LaneClass::MemoryAccess => {
-                let (space, ty, stores) = match data.op {
-                    Op::MemLoad(space, ty) => (space, ty, false),
-                    Op::MemStore(space) => (space, f.ty(data.args[1]), true),
-                    _ => return None,
+                let (space, ty, stores) = if let Op::MemLoad(space, ty) = data.op {
+                    (space, ty, false)
+                } else if let Op::MemStore(space) = data.op {
+                    (space, f.ty(data.args[1]), true)
+                } else {
+                    return None;
                 };
                 found.push(MemoryAccess {
                     space,
