@@ -40,16 +40,19 @@ impl Accesses {
         }
         for inst in f.insts_in(body) {
             let data = &f.insts[inst];
-            let (access, update) = match data.op.class() {
-                OpClass::Access(AccessOp::Load | AccessOp::Store, access) => (access, None),
-                OpClass::Access(AccessOp::Atomic(op), access) => {
-                    let unused = op != AtomicOp::Exchange && !used.contains(&f.result(inst));
-                    (access, unused.then_some(op))
+            let OpClass::Access(op, access) = data.op.class() else {
+                if can_reorder(&data.op) {
+                    continue;
                 }
-                OpClass::Control(ControlOp::ForEach(..)) | OpClass::Call(_) => return None,
-                OpClass::Control(_) => continue,
-                _ if data.op.effect() == Effect::Pure => continue,
-                _ => return None,
+                return None;
+            };
+            let update = match op {
+                AccessOp::Load | AccessOp::Store => None,
+                AccessOp::Atomic(op) => {
+                    let unused = op != AtomicOp::Exchange && !used.contains(&f.result(inst));
+                    unused.then_some(op)
+                }
+                AccessOp::CompareExchange => return None,
             };
             if let Place::Local(_) = access.place {
                 return None;
@@ -105,6 +108,13 @@ impl Accesses {
                 || reductions == Reductions::InAnyOrder && is_reduction(affine, body, uses)
         })
     }
+}
+
+/// Whether an operation that accesses no element does the same in any order of iterations. Branches and loops do, if what
+/// is inside does.
+fn can_reorder(op: &Op) -> bool {
+    let called = op.callee().is_some() || matches!(op, Op::ForEach(..));
+    !called && matches!(op.effect(), Effect::Pure | Effect::Control)
 }
 
 /// Whether some index is different in each iteration of a loop, and the same for all uses in an iteration.
