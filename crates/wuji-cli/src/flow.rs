@@ -95,9 +95,10 @@ impl Flow {
                     text(&before, &[], &names)
                 )?;
                 if !self.before {
-                    let left = match switches.fusion {
-                        true => unfused(&after, &options),
-                        false => Vec::new(),
+                    let left = if switches.fusion {
+                        unfused(&after, &options)
+                    } else {
+                        Vec::new()
                     };
                     let shown = text(&after, &left, &names);
                     write!(out, "after: {} tasks\n{shown}", after.nodes.len())?;

@@ -22,9 +22,10 @@ pub(crate) fn activating_writes(m: &Module, foreach: Option<Inst>) -> Vec<Activa
         return Vec::new();
     };
     let body = foreach.map_or(f.entry, |inst| f.insts[inst].regions[0]);
-    let always: Vec<Inst> = match leaves_early(f, body, foreach) {
-        true => Vec::new(),
-        false => f.regions[body].insts.clone(),
+    let always: Vec<Inst> = if leaves_early(f, body, foreach) {
+        Vec::new()
+    } else {
+        f.regions[body].insts.clone()
     };
     let mut out = Vec::new();
     f.walk(|inst| {

@@ -17,8 +17,12 @@ use wuji_ir::ops::{Activation, Op, Place};
 /// The most tasks that are kept. A program whose windows never repeat starts again.
 const MOST_TASKS: usize = 4096;
 
-/// Two tasks that are fused: who they are, and for each tree of the second one which tree of both it is.
-type FusionKey = (TaskId, TaskId, Vec<u32>);
+/// Two tasks that are fused: who they are, for each tree of the second one which tree of both it is, and for each of its parameters
+/// which parameter of the first one has the same value.
+type FusionKey = (TaskId, TaskId, Vec<u32>, Vec<Option<u32>>);
+
+/// A task with its trees in a window.
+pub type Placed<'a> = (&'a Arc<Task>, &'a [u32]);
 
 /// What is in a task.
 enum Parts<'a> {
@@ -109,8 +113,14 @@ impl Bank {
         }
     }
 
-    /// One task that does what two do, one after the other. `trees` are the numbers of their trees in a window.
-    pub fn fuse(&mut self, a: (&Arc<Task>, &[u32]), b: (&Arc<Task>, &[u32])) -> Option<Arc<Task>> {
+    /// One task that does what two do, one after the other. For each parameter of the second one, `equal` is the parameter of the
+    /// first one that has the same value in this window.
+    pub fn fuse(
+        &mut self,
+        a: Placed<'_>,
+        b: Placed<'_>,
+        equal: Vec<Option<u32>>,
+    ) -> Option<Arc<Task>> {
         let number = |tree: &u32| a.1.iter().position(|t| t == tree);
         let mut fresh = a.1.len() as u32;
         let pattern: Vec<u32> =
@@ -125,20 +135,25 @@ impl Bank {
                     )
                 })
                 .collect();
-        let key = (a.0.id, b.0.id, pattern.clone());
+        let key = (a.0.id, b.0.id, pattern.clone(), equal.clone());
         if let Some(known) = self.fused.get(&key) {
             return known.clone();
         }
         self.make_room();
         let own: Vec<u32> = (0..a.1.len() as u32).collect();
-        let fused = self.combined((a.0, &own), (b.0, &pattern));
+        let fused = self.combined((a.0, &own), (b.0, &pattern), &equal);
         self.fused.insert(key, fused.clone());
         fused
     }
 
-    fn combined(&mut self, a: (&Arc<Task>, &[u32]), b: (&Arc<Task>, &[u32])) -> Option<Arc<Task>> {
+    fn combined(
+        &mut self,
+        a: Placed<'_>,
+        b: Placed<'_>,
+        equal: &[Option<u32>],
+    ) -> Option<Arc<Task>> {
         let name = fused_name(a.0.name(), b.0.name());
-        let parts = [part(a.0, a.1)?, part(b.0, b.1)?];
+        let parts = [part(a.0, a.1, &[])?, part(b.0, b.1, equal)?];
         let mut combined = combine(&name, &parts)?;
         dataflow::optimize(&mut combined.module, &self.options);
         self.made += 1;
@@ -213,7 +228,7 @@ fn fused_name(a: &str, b: &str) -> String {
     format!("{first}+..+{last} ({count})")
 }
 
-fn part<'a>(task: &'a Task, trees: &'a [u32]) -> Option<Part<'a>> {
+fn part<'a>(task: &'a Task, trees: &'a [u32], equal: &'a [Option<u32>]) -> Option<Part<'a>> {
     let f = task.module.kernel_func()?;
     let piece = match task.summary.foreach {
         Some(inst) => Piece::Loop(inst),
@@ -226,6 +241,7 @@ fn part<'a>(task: &'a Task, trees: &'a [u32]) -> Option<Part<'a>> {
         module: &task.module,
         piece,
         trees,
+        equal,
     })
 }
 

@@ -25,6 +25,8 @@ pub(crate) struct Part<'a> {
     pub(crate) module: &'a Module,
     pub(crate) piece: Piece,
     pub(crate) trees: &'a [u32],
+    /// For each parameter, the parameter of the first part that has the same value.
+    pub(crate) equal: &'a [Option<u32>],
 }
 
 /// A module of one task, and the numbers of its trees.
@@ -65,7 +67,13 @@ pub(crate) fn combine(name: &str, parts: &[Part<'_>]) -> Option<Combined> {
     let mut looped: Option<(Region, wuji_ir::entities::Label)> = None;
     for (part, from) in parts.iter().zip(&functions) {
         let count = from.params().len();
-        let own: Values = f.params()[first..first + count].iter().copied().collect();
+        let own = f.params()[first..first + count].iter().enumerate();
+        let own: Values = own
+            .map(|(k, own)| match part.equal.get(k) {
+                Some(Some(same)) => f.params()[*same as usize],
+                Some(None) | None => *own,
+            })
+            .collect();
         first += count;
         let mut copy = Copy {
             from,

@@ -8,6 +8,7 @@ use wuji_ir::module::{Function, Module};
 use wuji_ir::ops::{Op, Place, Step};
 use wuji_ir::types::Scalar;
 
+use crate::numbering::merge_values;
 use crate::summary::{FieldUse, Reach, Summary};
 use crate::walk::each_inst;
 
@@ -25,6 +26,7 @@ pub(crate) fn optimize(m: &mut Module, options: &Options) {
             .foreach
             .map_or(f.entry, |inst| f.insts[inst].regions[0])
     };
+    merge_values(m, region);
     let fields: Vec<Field> = (summary.fields.iter())
         .filter(|used| takes_part(m, used, options))
         .map(|used| used.field)
@@ -50,6 +52,8 @@ pub(crate) fn optimize(m: &mut Module, options: &Options) {
     sweep(f);
     remove_overwritten(f, region, &fields);
     sweep(f);
+    // Forwarded values make more of what is computed from them the same.
+    merge_values(m, region);
 }
 
 /// Whether the stores of a field can be forwarded to its loads.

@@ -62,25 +62,23 @@ impl<'a> Writer<'a> {
         }
         let data = &f.insts[f.def(v)?];
         let plain = data.regions.is_empty() && data.results.len() == 1;
-        match &data.op {
-            Op::Load(access) => {
-                let Place::Field(field) = access.place else {
-                    return None;
-                };
-                let fields = self.fields.as_mut()?;
-                let number = fields.iter().position(|known| *known == field);
-                let number = number.unwrap_or_else(|| {
-                    fields.push(field);
-                    fields.len() - 1
-                });
-                let dynamic = access.path.contains(&Step::Dynamic);
-                let _ = write!(self.out, "(load #{number} {:?} ", access.path);
-                (!dynamic).then_some(())?;
-            }
-            op if plain && op.effect() == Effect::Pure => {
-                let _ = write!(self.out, "({op:?} ");
-            }
-            _ => return None,
+        if let Op::Load(access) = &data.op {
+            let Place::Field(field) = access.place else {
+                return None;
+            };
+            let fields = self.fields.as_mut()?;
+            let number = fields.iter().position(|known| *known == field);
+            let number = number.unwrap_or_else(|| {
+                fields.push(field);
+                fields.len() - 1
+            });
+            let dynamic = access.path.contains(&Step::Dynamic);
+            let _ = write!(self.out, "(load #{number} {:?} ", access.path);
+            (!dynamic).then_some(())?;
+        } else if plain && data.op.effect() == Effect::Pure {
+            let _ = write!(self.out, "({:?} ", data.op);
+        } else {
+            return None;
         }
         for arg in &data.args {
             self.value(*arg)?;

@@ -15,6 +15,7 @@ mod dataflow;
 mod expression;
 pub mod graph;
 mod modules;
+mod numbering;
 pub mod print;
 pub mod rules;
 mod split;

@@ -49,6 +49,7 @@ pub(crate) fn split(module: &Module) -> Option<Vec<Combined>> {
             module,
             piece: piece.clone(),
             trees: &trees,
+            equal: &[],
         };
         combine(&name(k), &[part])
     });

@@ -138,6 +138,8 @@ pub struct Summary {
     pub uniques: Vec<UniqueIndex>,
     /// Writes that may activate cells.
     pub activations: Vec<ActivatingWrite>,
+    /// Parameters that are floats: the number of each, its type, and its slot.
+    pub floats: Vec<(usize, Scalar, usize)>,
     /// The first reason why it cannot be fused.
     pub obstacle: Option<Obstacle>,
     /// Prints, checks and random numbers keep their order.
@@ -160,6 +162,7 @@ impl Summary {
             hints,
             foreach,
             activations: activating_writes(m, foreach),
+            floats: float_params(m),
             ..Summary::empty(space)
         };
         let indices: Vec<Value> = foreach.map_or_else(Vec::new, |inst| {
@@ -204,6 +207,7 @@ impl Summary {
             masks: Vec::new(),
             uniques: Vec::new(),
             activations: Vec::new(),
+            floats: Vec::new(),
             obstacle: None,
             ordered: false,
             cost: 0,
@@ -263,6 +267,15 @@ impl Summary {
             }
         }
     }
+}
+
+fn float_params(m: &Module) -> Vec<(usize, Scalar, usize)> {
+    let params = m.params.iter().zip(m.param_slots()).enumerate();
+    let floats = params.filter_map(|(k, (param, slot))| {
+        let scalar = param.ty.as_scalar().filter(|s| s.is_float())?;
+        Some((k, scalar, slot))
+    });
+    floats.collect()
 }
 
 /// The values that something uses.

@@ -126,7 +126,7 @@ pub struct Report {
 }
 
 /// All examples, in order of complexity.
-pub const ALL: [&Example; 17] = [
+pub const ALL: [&Example; 18] = [
     &julia::JULIA,
     &life::LIFE,
     &wave::WAVE,

@@ -435,9 +435,10 @@ fn random_window(dice: &mut Dice) -> WindowCheck {
         launches: 1 + dice.below(4) as u64,
         without: rules.into_iter().filter(|_| dice.chance(15)).collect(),
         fuel: dice.chance(20).then(|| dice.below(6) as u64),
-        order: match dice.chance(50) {
-            true => Order::Serial,
-            false => Order::Shuffled(dice.bits()),
+        order: if dice.chance(50) {
+            Order::Serial
+        } else {
+            Order::Shuffled(dice.bits())
         },
     }
 }

@@ -34,6 +34,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         &[
             "wuji-ir",
             "wuji-compile",
+            "wuji-flow",
             "wuji-llvm",
             "wuji-runtime",
             "wuji-tools",

@@ -158,7 +158,8 @@ fn rebuild(graph: &Graph, partner: &[Option<usize>], fused: Vec<Option<Node>>) -
 }
 
 fn fuse(bank: &mut Bank, a: &Node, b: &Node) -> Option<Node> {
-    let task = bank.fuse((&a.task, &a.trees), (&b.task, &b.trees))?;
+    let equal = equal_params(a, b);
+    let task = bank.fuse((&a.task, &a.trees), (&b.task, &b.trees), equal)?;
     let mut all = a.trees.clone();
     all.extend(b.trees.iter().filter(|t| !a.trees.contains(t)));
     let trees = task.trees.iter().map(|n| all[*n as usize]).collect();
@@ -166,6 +167,19 @@ fn fuse(bank: &mut Bank, a: &Node, b: &Node) -> Option<Node> {
     launches.extend(&b.launches);
     let params = [&a.params[..], &b.params[..]].concat();
     Some(Node::new(task, trees, params, launches))
+}
+
+/// For each parameter of the second task, the one of the first that is the same float. Integers may be equal by chance, so that code
+/// would be made for a window that does not come again.
+fn equal_params(a: &Node, b: &Node) -> Vec<Option<u32>> {
+    let mut equal = vec![None; b.task.module.params.len()];
+    for (k, scalar, slot) in &b.task.summary.floats {
+        let value = b.params.get(*slot);
+        let mut first = a.task.summary.floats.iter();
+        let same = first.find(|(_, s, at)| s == scalar && a.params.get(*at) == value);
+        equal[*k] = same.map(|(number, ..)| *number as u32);
+    }
+    equal
 }
 
 /// Why two tasks of a graph are not fused, but for the tasks between them.

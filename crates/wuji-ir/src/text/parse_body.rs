@@ -427,25 +427,12 @@ impl Body<'_, '_> {
             }
             "assume_range" => {
                 let args = self.values()?;
-                self.p.c.expect("[")?;
-                let lo = self.p.c.signed("the start of a range")?;
-                self.p.c.expect(",")?;
-                let hi = self.p.c.signed("the end of a range")?;
-                self.p.c.expect("]")?;
+                let (lo, hi) = self.p.range()?;
                 Ok((Op::AssumeRange(lo, hi), args))
             }
             "unique" => {
                 let args = self.values()?;
-                let count = match self.p.c.eat_word("of") {
-                    true => Some(self.p.c.signed("a count")?),
-                    false => None,
-                };
-                let count = match count.map(u64::try_from) {
-                    None => None,
-                    Some(Ok(count)) => Some(count),
-                    Some(Err(_)) => return Err(self.p.c.expected("a count")),
-                };
-                Ok((Op::Unique(count), args))
+                Ok((Op::Unique(self.p.count()?), args))
             }
             "cache" => Ok((Op::Cache(self.p.field()?), Values::new())),
             "extent" | "stride" => {

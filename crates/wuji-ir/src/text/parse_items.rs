@@ -20,6 +20,23 @@ struct ReadNode {
 }
 
 impl Parser<'_> {
+    /// `[-1, 5]`
+    pub(super) fn range(&mut self) -> Result<(i64, i64)> {
+        self.c.expect("[")?;
+        let lo = self.c.signed("the start of a range")?;
+        self.c.expect(",")?;
+        let hi = self.c.signed("the end of a range")?;
+        self.c.expect("]")?;
+        Ok((lo, hi))
+    }
+
+    /// `of 64`, or nothing
+    pub(super) fn count(&mut self) -> Result<Option<u64>> {
+        let counted = self.c.eat_word("of");
+        let count = counted.then(|| self.c.number("a count", u64::MAX));
+        count.transpose()
+    }
+
     pub(super) fn item(&mut self) -> Result<()> {
         let at = self.c.here();
         let word = self.c.word("a definition")?;

@@ -78,9 +78,10 @@ impl Lazy {
         let mut planner = lock(&self.planner);
         let switches = planner.switches;
         let after = window.optimized(&mut planner.bank, &switches);
-        let unfused = match switches.fusion {
-            true => unfused(&after, planner.bank.options()),
-            false => Vec::new(),
+        let unfused = if switches.fusion {
+            unfused(&after, planner.bank.options())
+        } else {
+            Vec::new()
         };
         (window.graph(), after, unfused)
     }
@@ -178,9 +179,10 @@ impl Lazy {
         let ready = lock(&self.planner).ready(world, launches, &numbers);
         let before = world.device().launches();
         let window = ready.bind(launches, &bodies);
-        let replayed = match self.capture {
-            true => lock(&ready.replay).run(world, &window),
-            false => None,
+        let replayed = if self.capture {
+            lock(&ready.replay).run(world, &window)
+        } else {
+            None
         };
         let done = match replayed {
             Some(done) => {

@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex};
 use wuji_flow::summary::{self, Space};
 use wuji_flow::{Bank, LaunchPlan, Run, Switches, Task, TaskId, Window};
 use wuji_ir::Result;
+use wuji_ir::types::Scalar;
 use wuji_runtime::log::Level;
 use wuji_runtime::profile::Part;
 
@@ -267,12 +268,20 @@ fn profile_parts(task: &Task) -> Vec<Part> {
     out
 }
 
-/// What a plan depends on: kernels, which trees are the same, and the bounds of loops.
+/// What a plan depends on: kernels, which trees are the same, the bounds of loops, and which floats are the same.
 fn key(launches: &[Pending], trees: &[Vec<u32>]) -> Vec<u64> {
     let mut key = Vec::with_capacity(launches.len() * 4);
+    let mut floats: FxHashMap<(Scalar, u64), u64> = FxHashMap::default();
     for (launch, trees) in launches.iter().zip(trees) {
         key.push(Arc::as_ptr(&launch.compiled).addr() as u64);
         key.extend(trees.iter().map(|t| u64::from(*t)));
+        if let Some(task) = launch.tasks.first() {
+            for (_, scalar, slot) in &task.summary.floats {
+                let value = launch.params.get(*slot).copied().unwrap_or(0);
+                let next = floats.len() as u64;
+                key.push(*floats.entry((*scalar, value)).or_insert(next));
+            }
+        }
         for task in launch.tasks.iter() {
             if let Space::Box(bounds) = &task.summary.space {
                 for bound in bounds.iter().flat_map(|(lo, hi)| [lo, hi]) {

@@ -523,3 +523,35 @@ fn values_from_before_a_loop_are_there_in_the_fused_one() {
     let (eagerly, _) = run(&World::builder().threads(2).build().unwrap());
     assert_eq!((lazily, tasks), (eagerly, 1));
 }
+
+#[kernel]
+fn gather(index: &Field<i32, 1>, from: &Field<f32, 1>, to: &Field<f32, 1>, scale: f32) {
+    for [i] in to {
+        let k = index[[index[[i]]]];
+        to[[i]] = scale * from[[k]] + scale;
+    }
+}
+
+/// What two kernels compute alike from fields that neither writes is computed once, if their arguments are the same.
+#[test]
+fn equal_arguments_make_equal_values() {
+    let run = |world: &World, scales: [f32; 2]| {
+        let index = world.field::<i32, 1>("index", 40).unwrap();
+        let from = world.field::<f32, 1>("from", 40).unwrap();
+        let to = ["a", "b"].map(|name| world.field::<f32, 1>(name, 40).unwrap());
+        index
+            .copy_from(&(0..40).map(|i| i * 7 % 40).collect::<Vec<i32>>())
+            .unwrap();
+        from.copy_from(&(0..40).map(|i| i as f32).collect::<Vec<f32>>())
+            .unwrap();
+        for (to, scale) in to.iter().zip(scales) {
+            gather(&index, &from, to, scale).unwrap();
+        }
+        to.map(|to| to.to_vec().unwrap())
+    };
+    let world = lazy();
+    let eager = World::builder().threads(2).build().unwrap();
+    for scales in [[2.0, 2.0], [2.0, 3.0], [3.0, 3.0], [0.0, -0.0]] {
+        assert_eq!(run(&world, scales), run(&eager, scales), "{scales:?}");
+    }
+}
