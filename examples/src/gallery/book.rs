@@ -15,6 +15,7 @@ fn picture(example: &Example) -> (u32, u32, &'static str) {
         "cloth" => (80, 55, "png"),
         "mpm88" => (400, 60, "png"),
         "lazy_mpm" => (400, 55, "png"),
+        "newton" => (28, 80, "png"),
         "path_tracer" => (256, 96, "png"),
         "isosurface" => (48, 1, "png"),
         "coral" => (200, 24, "png"),
@@ -36,6 +37,8 @@ fn seconds(example: &Example) -> f32 {
         "cloth" => 1.4,
         "mpm88" => 7.5,
         "lazy_mpm" => 4.8,
+        // With an unoptimized tracer.
+        "newton" => 9.0,
         "path_tracer" => 1.9,
         "isosurface" => 2.6,
         "coral" => 4.8,

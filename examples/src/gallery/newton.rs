@@ -21,12 +21,12 @@ const SPRINGS: [[i64; 2]; 6] = [[1, 0], [0, 1], [1, 1], [1, -1], [2, 0], [0, 2]]
 
 pub const NEWTON: Example = Example {
     name: "newton",
-    about: "a cloth with implicit steps: the Hessian is a traced program, its factorization is faer's",
+    about: "a cloth with implicit steps, whose Hessian is a traced program",
     long: "The energy of a spring is a generic function. It runs once on symbols, and its gradient and Hessian are derived from the trace. \
            The Hessian of each spring is projected to a positive semidefinite matrix, so that Newton's method descends with large steps. \
            What all springs have in common becomes a parallel loop.",
-    size: ("masses along each side", 28),
-    frames: 80,
+    size: ("masses along each side", 18),
+    frames: 50,
     media: Media::Moving,
     run,
     file: file!(),

@@ -56,39 +56,37 @@ fn tasks_as_kernels() {
     check(
         &["flow", SAXPY, "--times", "2", "--emit", "ir"],
         expect![[r#"
-        module "saxpy_kernel+saxpy_kernel"
-        file F0 "crates/wuji-cli/kernels/saxpy.wir"
-        tree T0 {
-          dense S1 [i: 16777216] {
-            place f0
-          }
-        }
-        tree T1 {
-          dense S1 [i: 16777216] {
-            place f1
-          }
-        }
-        field f0 "y": f32 in T0.S1 (i)
-        field f1 "x": f32 in T1.S1 (i)
-        param p0 "a": f32
-        param p1 "a": f32
+            module "saxpy_kernel+saxpy_kernel"
+            file F0 "crates/wuji-cli/kernels/saxpy.wir"
+            tree T0 {
+              dense S1 [i: 16777216] {
+                place f0
+              }
+            }
+            tree T1 {
+              dense S1 [i: 16777216] {
+                place f1
+              }
+            }
+            field f0 "y": f32 in T0.S1 (i)
+            field f1 "x": f32 in T1.S1 (i)
+            param p0 "a": f32
+            param p1 "a": f32
 
-        kernel fn0 "saxpy_kernel+saxpy_kernel"(v0: f32, v1: f32) {
-          foreach L0 (v2: i32) in f0 {
-            v3: f32 = load f1[v2] @F0:18:5
-            v4: f32 = mul v0, v3 @F0:19:5
-            v5: f32 = load f0[v2] @F0:20:5
-            v6: f32 = add v4, v5 @F0:21:5
-            store f0[v2], v6 @F0:22:5
-            v7: f32 = mul v1, v3 @F0:19:5
-            v8: f32 = add v7, v6 @F0:21:5
-            store f0[v2], v8 @F0:22:5
-            continue L0
-          } @F0:17:3
-          return
-        }
+            kernel fn0 "saxpy_kernel+saxpy_kernel"(v0: f32, v1: f32) {
+              foreach L0 (v2: i32) in f0 {
+                v3: f32 = load f1[v2] @F0:18:5
+                v4: f32 = mul v0, v3 @F0:19:5
+                v5: f32 = load f0[v2] @F0:20:5
+                v6: f32 = add v4, v5 @F0:21:5
+                v7: f32 = add v4, v6 @F0:21:5
+                store f0[v2], v7 @F0:22:5
+                continue L0
+              } @F0:17:3
+              return
+            }
 
-    "#]],
+        "#]],
     );
     check(
         &[
