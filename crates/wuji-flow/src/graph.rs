@@ -159,6 +159,16 @@ impl Graph {
         Closure::of(self.nodes.len(), &self.edges)
     }
 
+    /// For each task, the length of the longest path to it.
+    pub fn levels(&self) -> Vec<usize> {
+        let mut levels = vec![0; self.nodes.len()];
+        // Edges are sorted by their first task, and point forward.
+        for edge in &self.edges {
+            levels[edge.to] = levels[edge.to].max(levels[edge.from] + 1);
+        }
+        levels
+    }
+
     /// The same tasks in an order that the edges allow, as near to the given one as possible.
     pub fn sorted(&self, rank: impl Fn(usize) -> usize) -> Vec<usize> {
         sorted(self.nodes.len(), &self.edges, rank)

@@ -94,10 +94,7 @@ const COLUMN: usize = 220;
 
 /// A drawing: tasks in rows by the length of the longest path to them.
 pub fn svg(graph: &Graph, names: &Names) -> String {
-    let mut level = vec![0usize; graph.nodes.len()];
-    for edge in &graph.edges {
-        level[edge.to] = level[edge.to].max(level[edge.from] + 1);
-    }
+    let level = graph.levels();
     let mut filled: Vec<usize> = Vec::new();
     let mut places = Vec::new();
     for row in &level {

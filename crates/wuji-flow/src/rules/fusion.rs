@@ -91,39 +91,67 @@ pub fn unfused(graph: &Graph, options: &Options) -> Vec<Unfused> {
 
 /// Fuses tasks, pair by pair. Every task is fused at most once in a round, so a chain of n takes log n rounds, and the tasks that it
 /// goes through are found in the bank again when the chain has another length.
+///
+/// Tasks of the same level that share fields come first: they have more in common than a task and what uses its results.
 pub fn fuse_tasks(mut graph: Graph, bank: &mut Bank, fuel: &mut Fuel) -> Graph {
-    loop {
-        let count = graph.nodes.len();
-        let closure = graph.closure();
-        let mut partner: Vec<Option<usize>> = vec![None; count];
-        let mut fused: Vec<Option<Node>> = vec![None; count];
-        let mut any = false;
-        for b in 1..count {
-            for a in (0..b).rev() {
-                let free = partner[a].is_none() && partner[b].is_none();
-                if !free || closure.detours(a, b, count) {
-                    continue;
-                }
-                if refusal(&graph, bank.options(), a, b).is_some()
-                    || makes_cycle(&graph, &mut partner, a, b)
-                    || !fuel.take()
-                {
-                    continue;
-                }
-                let Some(node) = fuse(bank, &graph.nodes[a], &graph.nodes[b]) else {
-                    continue;
-                };
-                fused[a] = Some(node);
-                (partner[a], partner[b]) = (Some(b), Some(a));
-                any = true;
-                break;
-            }
+    for pairs in [Pairs::SameLevel, Pairs::All] {
+        while let Some(next) = fuse_round(&graph, bank, fuel, pairs) {
+            graph = next;
         }
-        if !any {
-            return graph;
-        }
-        graph = rebuild(&graph, &partner, fused);
     }
+    graph
+}
+
+/// Which tasks a round looks at.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+enum Pairs {
+    /// Those with paths of the same length to them that share fields.
+    SameLevel,
+    All,
+}
+
+fn fuse_round(graph: &Graph, bank: &mut Bank, fuel: &mut Fuel, pairs: Pairs) -> Option<Graph> {
+    let count = graph.nodes.len();
+    let closure = graph.closure();
+    let levels = graph.levels();
+    let mut partner: Vec<Option<usize>> = vec![None; count];
+    let mut fused: Vec<Option<Node>> = vec![None; count];
+    for b in 1..count {
+        for a in (0..b).rev() {
+            let (first, second) = (&graph.nodes[a], &graph.nodes[b]);
+            let wanted = match pairs {
+                Pairs::SameLevel => levels[a] == levels[b] && shares_fields(first, second),
+                Pairs::All => true,
+            };
+            let free = partner[a].is_none() && partner[b].is_none();
+            if !wanted || !free || closure.detours(a, b, count) {
+                continue;
+            }
+            if refusal(graph, bank.options(), a, b).is_some()
+                || makes_cycle(graph, &mut partner, a, b)
+                || !fuel.take()
+            {
+                continue;
+            }
+            let Some(node) = fuse(bank, first, second) else {
+                continue;
+            };
+            fused[a] = Some(node);
+            (partner[a], partner[b]) = (Some(b), Some(a));
+            break;
+        }
+    }
+    let any = partner.iter().any(Option::is_some);
+    any.then(|| rebuild(graph, &partner, fused))
+}
+
+/// Whether two tasks read or write the values of the same field.
+fn shares_fields(a: &Node, b: &Node) -> bool {
+    let mut values = a.reads.iter().chain(&a.writes);
+    values.any(|s| {
+        let value = matches!(s, State::Value { .. });
+        value && (b.reads.contains(s) || b.writes.contains(s))
+    })
 }
 
 /// The edges between tasks when pairs are at the place of their first task.
