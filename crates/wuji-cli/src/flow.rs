@@ -65,7 +65,7 @@ enum Emit {
 
 impl Flow {
     /// The trees of temporary fields.
-    fn temporaries(&self, names: &Names) -> Result<Vec<u32>, Failure> {
+    fn temporaries(&self, names: &Names) -> std::result::Result<Vec<u32>, Failure> {
         let tree_of = |name: &String| {
             let tree = names.0.iter().position(|fields| fields.contains(name));
             tree.map(|tree| tree as u32).ok_or_else(|| {
