@@ -322,7 +322,7 @@ impl Walker {
         let args = parens(quote!(#(#shadows),*), m.paren_token.span.join());
         let kind = Ident::new(kind, Span::call_site());
         let place = node(
-            at.receiver.span(),
+            index.span(),
             quote!(Index(&#base_ast, &[#(#index_asts),*])),
         );
         Ok(Code {

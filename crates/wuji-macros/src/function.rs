@@ -18,6 +18,9 @@ pub(crate) fn expand(attribute: TokenStream, item: TokenStream, kernel: bool) ->
         Err(_) if !kernel && attribute.is_empty() && declares(&item) => return declaration(item),
         // The original item, so that editors and later macros still see it.
         Err(e) => {
+            if let Some((f, hint)) = crate::index_hint::find(&item) {
+                return stub(&f, kernel, hint);
+            }
             let error = e.to_compile_error();
             return quote!(#error #item);
         }

@@ -12,8 +12,11 @@ mod control;
 mod derive;
 mod expr;
 mod function;
+mod index_hint;
+mod manifest;
 mod pattern;
 mod place;
+mod rename;
 mod scope;
 mod span;
 mod text;
@@ -31,7 +34,7 @@ use proc_macro::TokenStream;
 /// Tapes do not record a `#[kernel(no_grad)]`: what it writes is a constant for gradients.
 #[proc_macro_attribute]
 pub fn kernel(attribute: TokenStream, item: TokenStream) -> TokenStream {
-    function::expand(attribute.into(), item.into(), true).into()
+    rename::renamed(function::expand(attribute.into(), item.into(), true)).into()
 }
 
 /// Makes a function callable from kernels. Without fields and arrays among its arguments it is also an ordinary
@@ -45,11 +48,11 @@ pub fn kernel(attribute: TokenStream, item: TokenStream) -> TokenStream {
 /// tuple of their adjoints.
 #[proc_macro_attribute]
 pub fn func(attribute: TokenStream, item: TokenStream) -> TokenStream {
-    function::expand(attribute.into(), item.into(), false).into()
+    rename::renamed(function::expand(attribute.into(), item.into(), false)).into()
 }
 
 /// Lets fields, arrays and kernels hold a struct.
 #[proc_macro_derive(Element)]
 pub fn derive_element(item: TokenStream) -> TokenStream {
-    derive::expand(item.into()).into()
+    rename::renamed(derive::expand(item.into())).into()
 }

@@ -61,7 +61,8 @@ impl Walker {
         let deref = quote_spanned!(first=> *#call);
         Ok(Code {
             shadow: parens(deref, join(first, last)),
-            ast: node(e.expr.span(), quote!(Index(&#base, &[#(#asts),*]))),
+            // An index that is out of range is reported there.
+            ast: node(e.index.span(), quote!(Index(&#base, &[#(#asts),*]))),
         })
     }
 
@@ -145,6 +146,7 @@ impl Walker {
                     );
                 };
                 let base = self.data_code(&m.receiver, var);
+                let index_at = index.span();
                 let (index, asts) = self.indices(index)?;
                 let (first, last) = ends(e);
                 let (from, _) = ends(&m.receiver);
@@ -153,7 +155,7 @@ impl Walker {
                 let deref = quote_spanned!(first=> *#call);
                 Ok(Code {
                     shadow: parens(deref, join(first, last)),
-                    ast: node(m.receiver.span(), quote!(Existing(&#base, &[#(#asts),*]))),
+                    ast: node(index_at, quote!(Existing(&#base, &[#(#asts),*]))),
                 })
             }
             Expr::Tuple(t) if change == Change::Replace => {

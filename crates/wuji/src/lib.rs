@@ -39,6 +39,7 @@ pub mod axes;
 pub mod cells;
 pub mod dynamic;
 pub mod element;
+mod features;
 pub mod field;
 mod graph;
 mod host;

@@ -26,6 +26,7 @@ mod lazy;
 mod lazy_random;
 mod limits;
 mod nested_tapes;
+mod printing;
 #[path = "../../../wuji-runtime/tests/runtime/process.rs"]
 mod process;
 mod quantized;

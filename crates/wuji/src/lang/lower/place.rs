@@ -18,6 +18,8 @@ pub(super) struct PlaceRef {
     path: SmallVec<[Step; 2]>,
     steps: SmallVec<[Value; 2]>,
     pub(super) ty: Type,
+    /// The index of an element, where an access outside of the bounds is reported.
+    at: Option<At>,
     /// Whether a write brings an element about that does not exist.
     activation: Activation,
 }
@@ -30,6 +32,7 @@ impl PlaceRef {
             path: SmallVec::new(),
             steps: SmallVec::new(),
             ty,
+            at: None,
             activation: Activation::IfAbsent,
         }
     }
@@ -74,18 +77,28 @@ impl Body<'_, '_> {
         if let Place::Local(local) = p.place {
             self.snapshots.remove(&local);
         }
+        self.at_index(p);
         let access = p.write();
         self.push(Op::Store(access), &p.args(&[v]));
     }
 
     pub(super) fn atomic(&mut self, op: wuji_ir::ops::AtomicOp, p: &PlaceRef, v: Value) -> Value {
+        self.at_index(p);
         let access = p.write();
         self.op(Op::Atomic(op, access), &p.args(&[v]))
     }
 
     pub(super) fn compare_exchange(&mut self, p: &PlaceRef, expected: Value, new: Value) -> Value {
+        self.at_index(p);
         let access = p.write();
         self.op(Op::CompareExchange(access), &p.args(&[expected, new]))
+    }
+
+    /// Moves to the index of an element.
+    fn at_index(&mut self, p: &PlaceRef) {
+        if let Some(at) = p.at {
+            self.at(at);
+        }
     }
 
     /// Whether an expression is a place, and not a value that is computed.
@@ -163,7 +176,9 @@ impl Body<'_, '_> {
                     return Ok(Spot::Never);
                 };
                 self.at(e.at);
-                Ok(Spot::Place(PlaceRef::new(place, indices, ty)))
+                let mut p = PlaceRef::new(place, indices, ty);
+                p.at = Some(e.at);
+                Ok(Spot::Place(p))
             }
             Kind::Existing(base, indices) => {
                 let Kind::Var(var) = base.kind else {
@@ -179,6 +194,7 @@ impl Body<'_, '_> {
                 };
                 self.at(e.at);
                 let mut p = PlaceRef::new(Place::Field(f), indices, ty);
+                p.at = Some(e.at);
                 p.activation = Activation::Never;
                 Ok(Spot::Place(p))
             }
