@@ -7,6 +7,7 @@ mod accuracy;
 mod array_gradients;
 mod backend;
 mod bad_input;
+mod bundles;
 mod cache;
 mod compile_fail;
 mod cuda;

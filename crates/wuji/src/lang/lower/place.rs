@@ -117,13 +117,13 @@ impl Body<'_, '_> {
     }
 
     fn is_data(&self, e: &'static Expr) -> bool {
-        let Kind::Var(var) = e.kind else {
-            return false;
-        };
-        matches!(
-            self.frame().vars.get(var as usize),
-            Some(Some(Binding::Data(_)))
-        )
+        match e.kind {
+            Kind::Var(var) => matches!(
+                self.frame().vars.get(var as usize),
+                Some(Some(Binding::Data(_)))
+            ),
+            _ => matches!(self.part_of_group(e), Some(Binding::Data(_))),
+        }
     }
 
     /// Finds a place.
@@ -142,9 +142,11 @@ impl Body<'_, '_> {
                 ))),
                 Binding::Array(place) => Ok(Spot::Array(place)),
                 Binding::Empty => Ok(Spot::Empty(*var)),
-                Binding::Unit | Binding::Value(_) | Binding::Data(_) | Binding::Closure(..) => {
-                    Err(self.not_a_place(e.at))
-                }
+                Binding::Unit
+                | Binding::Value(_)
+                | Binding::Data(_)
+                | Binding::Group(_)
+                | Binding::Closure(..) => Err(self.not_a_place(e.at)),
             },
             Kind::Field(base, name) => match self.spot(base)? {
                 Spot::Place(mut p) => {
@@ -157,10 +159,7 @@ impl Body<'_, '_> {
                 Spot::Array(_) | Spot::Empty(_) => Err(self.not_a_place(e.at)),
             },
             Kind::Index(base, indices) if self.is_data(base) => {
-                let Kind::Var(var) = base.kind else {
-                    return Err(self.not_a_place(e.at));
-                };
-                let data = self.data(e.at, var)?;
+                let data = self.data_at(base)?;
                 let (place, ty, rank) = match data {
                     Data::Field(f) => {
                         let field = &self.cx.module.fields[f];
@@ -181,10 +180,7 @@ impl Body<'_, '_> {
                 Ok(Spot::Place(p))
             }
             Kind::Existing(base, indices) => {
-                let Kind::Var(var) = base.kind else {
-                    return Err(self.not_a_place(e.at));
-                };
-                let Data::Field(f) = self.data(e.at, var)? else {
+                let Data::Field(f) = self.data_at(base)? else {
                     return Err(self.not_a_place(e.at));
                 };
                 let field = &self.cx.module.fields[f];
@@ -368,6 +364,9 @@ impl Body<'_, '_> {
         base: &'static Expr,
         name: &str,
     ) -> Result<Val> {
+        if let Some(binding) = self.in_group(e)? {
+            return self.read_binding(e.at, binding, name);
+        }
         if self.is_place(base) {
             return self.read_place(e);
         }
@@ -393,6 +392,9 @@ impl Body<'_, '_> {
         base: &'static Expr,
         indices: &'static [Expr],
     ) -> Result<Val> {
+        if let Some(binding) = self.in_group(e)? {
+            return self.read_binding(e.at, binding, "a member of a bundle");
+        }
         if self.is_data(base) || self.is_place(base) {
             return self.read_place(e);
         }
