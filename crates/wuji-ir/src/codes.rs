@@ -49,7 +49,7 @@ macro_rules! codes {
     ($($code:ident)*) => {
         const CODES: &[Code] = &[$(Code {
             code: stringify!($code),
-            page: include_str!(concat!("../../../docs/errors/", stringify!($code), ".md")),
+            page: include_str!(concat!("../errors/", stringify!($code), ".md")),
         }),*];
     };
 }
