@@ -450,6 +450,10 @@ impl Walker {
         if let Expr::Closure(c) = &*init.expr {
             return self.let_closure(l, c);
         }
+        if let Some(Code { shadow, ast }) = self.let_data(strip(pat), &init.expr)? {
+            let shadow = quote!(#keyword #pat #eq #shadow #semi);
+            return Ok(Code { shadow, ast });
+        }
         let value = self.expr(&init.expr)?;
         let ast = self.pattern(pat)?;
         let (shadow, value) = (value.shadow, value.ast);

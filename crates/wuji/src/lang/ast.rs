@@ -38,6 +38,8 @@ pub enum ParamKind {
     Value(u32),
     /// A field, an array or a world.
     Data,
+    /// A bundle of fields, or a member of one: number of the type, which lists the arguments that it is made of.
+    Bundle(u32),
 }
 
 #[derive(Debug)]
@@ -107,6 +109,8 @@ pub enum Kind {
     Return(Option<Node>),
 
     Let(Pat, Option<Node>),
+    /// A name for a field, an array, or a bundle of them: variable, data.
+    LetData(u32, Node),
     /// Closure variable, parameters, body.
     LetClosure(u32, &'static [Pat], Node),
     Assign(Node, Node),

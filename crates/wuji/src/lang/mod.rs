@@ -93,6 +93,7 @@ pub mod lower;
 mod math;
 mod matrix;
 mod num;
+mod parts;
 #[doc(hidden)]
 pub mod private;
 mod record;

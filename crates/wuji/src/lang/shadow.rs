@@ -153,7 +153,7 @@ impl<X> OnlyInKernels<X> {
 
 /// Kernels do not run as Rust, and only they call functions that take fields or arrays.
 #[cold]
-fn not_on_the_host() -> ! {
+pub(super) fn not_on_the_host() -> ! {
     unreachable!("a `#[func]` that works on fields or arrays runs inside of kernels only")
 }
 

@@ -187,14 +187,14 @@ fn constant_indices() {
         constant_index(&field(&world())),
         expect![[r#"
             error[W0213]: index 2 is outside of the 2 components
-              --> errors.rs:172:20
+              --> errors.rs:172:27
               = help: components are numbered from 0 to 1"#]],
     );
     check(
         constant_array_index(&field(&world())),
         expect![[r#"
             error[W0213]: index 2 is outside of the 2 components
-              --> errors.rs:180:18
+              --> errors.rs:180:20
               = help: components are numbered from 0 to 1"#]],
     );
 }

@@ -7,6 +7,7 @@ mod accuracy;
 mod array_gradients;
 mod backend;
 mod bad_input;
+mod bundles;
 mod cache;
 mod compile_fail;
 mod cuda;
@@ -26,6 +27,7 @@ mod lazy;
 mod lazy_random;
 mod limits;
 mod nested_tapes;
+mod printing;
 #[path = "../../../wuji-runtime/tests/runtime/process.rs"]
 mod process;
 mod quantized;

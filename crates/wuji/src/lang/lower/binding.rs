@@ -1,6 +1,7 @@
 //! What names and expressions stand for while a body is lowered.
 
 use crate::lang::ast::{Expr, Pat};
+use std::rc::Rc;
 use wuji_ir::entities::{Array, Field, Local, Temp, Value};
 use wuji_ir::types::Type;
 
@@ -52,6 +53,15 @@ pub(super) enum Data {
     Array(Array),
 }
 
+/// Several fields or arrays under one name.
+#[derive(Clone, Debug)]
+pub(super) enum Group {
+    /// The members of a bundle.
+    Bundle(Vec<(&'static str, Binding)>),
+    /// The items of an array.
+    List(Vec<Binding>),
+}
+
 /// What a variable is.
 #[derive(Clone, Debug)]
 pub(super) enum Binding {
@@ -63,5 +73,6 @@ pub(super) enum Binding {
     Temp(Temp, Type),
     Array(ArrayPlace),
     Data(Data),
+    Group(Rc<Group>),
     Closure(&'static [Pat], &'static Expr),
 }

@@ -3,6 +3,7 @@
 use super::MISTAKE;
 use super::binding::{ArrayVal, Binding, Shape, Val};
 use super::body::{Body, get};
+use super::group::values_of;
 use super::place::{PlaceRef, Spot};
 use crate::element::tuple_type;
 use crate::lang::ast::{At, Atomic, Binary, Expr, Kind, Node, Query, Unary};
@@ -123,6 +124,11 @@ impl Body<'_, '_> {
                 self.bind(e.at, pat, val)?;
                 Ok(Val::Unit)
             }
+            Kind::LetData(var, data) => {
+                let binding = self.named_binding(data)?;
+                self.set(*var, binding);
+                Ok(Val::Unit)
+            }
             Kind::LetClosure(var, params, body) => {
                 self.set(*var, Binding::Closure(params, body));
                 Ok(Val::Unit)
@@ -185,15 +191,22 @@ impl Body<'_, '_> {
     }
 
     fn read_var(&mut self, at: At, var: u32) -> Result<Val> {
-        match self.var(at, var)? {
+        let binding = self.var(at, var)?;
+        self.read_binding(at, binding, self.name(var))
+    }
+
+    pub(super) fn read_binding(&mut self, at: At, binding: Binding, name: &str) -> Result<Val> {
+        match binding {
             Binding::Unit => Ok(Val::Unit),
             Binding::Value(v) => Ok(Val::Value(v)),
             Binding::Local(l, _) => Ok(Val::Value(self.build().load(Place::Local(l), &[]))),
             Binding::Temp(t, _) => Ok(Val::Value(self.build().load(Place::Temp(t), &[]))),
             Binding::Array(place) => Ok(Val::Array(ArrayVal::Stored(place))),
             Binding::Empty => Err(self.fail(at, MISTAKE, "this variable has no value yet")),
-            Binding::Data(_) | Binding::Closure(..) => {
-                let name = self.name(var);
+            Binding::Group(_) if values_of(&binding).is_some() => {
+                Ok(values_of(&binding).unwrap_or(Val::Unit))
+            }
+            Binding::Data(_) | Binding::Group(_) | Binding::Closure(..) => {
                 Err(self.fail(at, MISTAKE, format!("`{name}` is not a value")))
             }
         }

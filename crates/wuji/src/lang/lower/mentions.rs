@@ -63,6 +63,7 @@ fn visit(kind: &'static Kind, found: &mut FxHashSet<u32>, next: &mut Vec<&'stati
         | Kind::Break(_, Some(a))
         | Kind::Return(Some(a))
         | Kind::Let(_, Some(a))
+        | Kind::LetData(_, a)
         | Kind::LetClosure(_, _, a) => next.push(a),
         Kind::Binary(_, a, b)
         | Kind::And(a, b)
