@@ -6,7 +6,7 @@
 use crate::op::{Binary, Compare, Logic, Op, Unary};
 
 /// The number of a node.
-#[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
 pub struct Id(pub u32);
 
 impl Id {
@@ -41,7 +41,8 @@ pub enum Node {
     Pair(Id, Id),
 }
 
-const EMPTY: u32 = u32::MAX;
+/// More nodes have no numbers.
+const MOST: usize = u32::MAX as usize;
 
 /// A hash-consed DAG.
 #[derive(Clone, Debug, Default)]
@@ -50,8 +51,10 @@ pub struct Arena {
     ops: Vec<u8>,
     a: Vec<u32>,
     b: Vec<u32>,
-    /// Ids by the hash of their node, with linear probing. Between half and three quarters full.
+    /// Ids by the hash of their node, with linear probing. At most four fifths full.
     table: Vec<u32>,
+    /// A few bits of the hash of each id in the table; 0 for none. Other nodes are told apart without a look at them.
+    tags: Vec<u8>,
     /// There was no memory, or there were more nodes than ids.
     full: bool,
 }
@@ -61,6 +64,11 @@ pub(crate) fn mix(mut z: u64) -> u64 {
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     z ^ (z >> 31)
+}
+
+/// The bits of a hash that do not select the slot.
+fn tag(hash: u64) -> u8 {
+    hash as u8 | 1
 }
 
 fn key(op: u8, a: u32, b: u32) -> u64 {
@@ -79,7 +87,8 @@ impl Arena {
 
     /// Bytes of the nodes and their table.
     pub fn bytes(&self) -> usize {
-        self.ops.capacity() + 4 * (self.a.capacity() + self.b.capacity() + self.table.capacity())
+        let table = self.tags.capacity() + 4 * self.table.capacity();
+        self.ops.capacity() + 4 * (self.a.capacity() + self.b.capacity()) + table
     }
 
     /// Whether nodes were dropped, because there was no memory or no id for them.
@@ -128,10 +137,11 @@ impl Arena {
 
     /// The value of a constant.
     pub fn as_const(&self, id: Id) -> Option<f64> {
-        if let Node::Const(value) = self.node(id) {
-            return Some(value);
+        if self.op(id) != Op::Const {
+            return None;
         }
-        None
+        let (_, a, b) = self.raw(id);
+        Some(f64::from_bits(u64::from(a) << 32 | u64::from(b)))
     }
 
     /// The alternatives of a `Select`.
@@ -144,10 +154,8 @@ impl Arena {
 
     /// The operand of a negation.
     pub(crate) fn negated(&self, id: Id) -> Option<Id> {
-        if let Node::Unary(Unary::Neg, operand) = self.node(id) {
-            return Some(operand);
-        }
-        None
+        let negation = self.op(id) == Op::Unary(Unary::Neg);
+        negation.then(|| Id(self.a[id.at()]))
     }
 
     pub(crate) fn is_const(&self, id: Id, value: f64) -> bool {
@@ -161,25 +169,25 @@ impl Arena {
 
     /// The node with these columns, without any simplification.
     pub(crate) fn intern(&mut self, op: Op, a: u32, b: u32) -> Id {
-        if self.ops.len() * 4 >= self.table.len() * 3 && !self.grow() {
+        if self.ops.len() * 5 >= self.table.len() * 4 && !self.grow() {
             self.full = true;
             return Id(0);
         }
         let op = op.code();
-        let mut at = self.slot(key(op, a, b));
-        loop {
-            let found = self.table[at];
-            if found == EMPTY {
-                break;
+        let hash = key(op, a, b);
+        let mut at = self.slot(hash);
+        while self.tags[at] != 0 {
+            if self.tags[at] == tag(hash) {
+                let found = self.table[at] as usize;
+                if self.a[found] == a && self.b[found] == b && self.ops[found] == op {
+                    return Id(found as u32);
+                }
             }
-            let f = found as usize;
-            if self.ops[f] == op && self.a[f] == a && self.b[f] == b {
-                return Id(found);
-            }
-            at = (at + 1) % self.table.len();
+            at = self.after(at);
         }
         let id = self.ops.len() as u32;
         self.table[at] = id;
+        self.tags[at] = tag(hash);
         self.ops.push(op);
         self.a.push(a);
         self.b.push(b);
@@ -190,30 +198,50 @@ impl Arena {
         ((u128::from(hash) * self.table.len() as u128) >> 64) as usize
     }
 
-    /// Makes space for more nodes. The columns grow by a quarter and the table by a half, so that little of them is unused.
+    fn after(&self, slot: usize) -> usize {
+        if slot + 1 == self.table.len() {
+            0
+        } else {
+            slot + 1
+        }
+    }
+
+    /// Frees the table. It is built again if nodes are added.
+    pub(crate) fn freeze(&mut self) {
+        (self.table, self.tags) = (Vec::new(), Vec::new());
+        self.ops.shrink_to_fit();
+        self.a.shrink_to_fit();
+        self.b.shrink_to_fit();
+    }
+
+    /// Makes space for half as many more nodes.
     fn grow(&mut self) -> bool {
-        let slots = (self.table.len() + self.table.len() / 2).max(64);
-        let nodes = slots / 4 * 3 + 1;
-        if nodes >= EMPTY as usize {
+        let slots = (self.ops.len() / 8 * 15).max(64);
+        let nodes = slots / 5 * 4 + 1;
+        if nodes >= MOST {
             return false;
         }
         let more = nodes - self.ops.len();
-        let mut table: Vec<u32> = Vec::new();
-        let reserved = table.try_reserve_exact(slots).is_ok()
+        // The old table is not needed, only its columns.
+        (self.table, self.tags) = (Vec::new(), Vec::new());
+        let reserved = self.table.try_reserve_exact(slots).is_ok()
+            && self.tags.try_reserve_exact(slots).is_ok()
             && self.ops.try_reserve_exact(more).is_ok()
             && self.a.try_reserve_exact(more).is_ok()
             && self.b.try_reserve_exact(more).is_ok();
         if !reserved {
             return false;
         }
-        table.resize(slots, EMPTY);
-        self.table = table;
+        self.table.resize(slots, 0);
+        self.tags.resize(slots, 0);
         for id in 0..self.ops.len() {
-            let mut at = self.slot(key(self.ops[id], self.a[id], self.b[id]));
-            while self.table[at] != EMPTY {
-                at = (at + 1) % self.table.len();
+            let hash = key(self.ops[id], self.a[id], self.b[id]);
+            let mut at = self.slot(hash);
+            while self.tags[at] != 0 {
+                at = self.after(at);
             }
             self.table[at] = id as u32;
+            self.tags[at] = tag(hash);
         }
         true
     }
@@ -247,5 +275,33 @@ impl Arena {
             values.push(value);
         }
         values
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_takes_at_most_24_bytes_at_any_size() {
+        let mut arena = Arena::default();
+        for k in 0..30_000 {
+            arena.input(0, k);
+            let most = 24 * arena.len() + 1024;
+            assert!(arena.bytes() <= most, "{} for {k} nodes", arena.bytes());
+        }
+    }
+
+    #[test]
+    fn equal_nodes_are_one_node_after_the_table_was_freed() {
+        let mut arena = Arena::default();
+        let nodes: Vec<Id> = (0..5000).map(|k| arena.input(0, k)).collect();
+        let before = arena.bytes();
+        arena.freeze();
+        assert!(arena.bytes() < before / 2);
+        for (k, node) in (0..).zip(&nodes) {
+            assert_eq!(arena.input(0, k), *node);
+        }
+        assert_eq!(arena.input(0, 5000), Id(5000));
     }
 }

@@ -18,6 +18,7 @@ mod nalgebra;
 mod num;
 pub mod op;
 mod operators;
+mod parallel;
 pub mod pipeline;
 mod program;
 mod real;
