@@ -5,6 +5,7 @@
 //!
 //! Architecture invariant: this crate uses the public API of `wuji` and the IR; no other crate of the compiler knows it.
 
+pub mod applications;
 pub mod arena;
 mod arrays;
 mod construct;

@@ -6,6 +6,7 @@ mod definite;
 mod derivatives;
 mod errors;
 mod files;
+mod operations;
 mod programs;
 mod random;
 mod rules;
