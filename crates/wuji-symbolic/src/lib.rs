@@ -8,6 +8,8 @@
 pub mod applications;
 pub mod arena;
 mod arrays;
+mod bytes;
+mod cache;
 mod construct;
 mod definite;
 mod derivatives;

@@ -2,6 +2,7 @@
 
 mod applications;
 mod backends;
+mod cache;
 mod definite;
 mod derivatives;
 mod errors;
