@@ -14,6 +14,8 @@ mod construct;
 mod definite;
 mod derivatives;
 mod explain;
+#[cfg(feature = "faer")]
+mod faer;
 mod file;
 pub mod hash;
 #[cfg(feature = "nalgebra")]
@@ -27,6 +29,8 @@ mod program;
 mod real;
 mod recording;
 mod sparse;
+#[cfg(feature = "sprs")]
+mod sprs;
 mod sym;
 mod trace;
 

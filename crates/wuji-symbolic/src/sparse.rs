@@ -70,6 +70,18 @@ impl<T> Csr<T> {
         })
     }
 
+    /// A matrix without rows and columns.
+    #[cfg(feature = "faer")]
+    pub(crate) fn empty() -> Csr<T> {
+        Csr {
+            rows: 0,
+            columns: 0,
+            starts: vec![0],
+            indices: Vec::new(),
+            values: Vec::new(),
+        }
+    }
+
     pub fn rows(&self) -> usize {
         self.rows
     }
