@@ -269,9 +269,15 @@ impl<'a> Structure<'a> {
         } else {
             arena.children(id).collect()
         };
-        if op.commutes() {
-            // Stable: terms of the same structure stay in the order of the program.
-            operands.sort_by_key(|o| self.hash(*o));
+        // Stable: terms of the same structure stay in the order of the program.
+        if let [a, b] = &mut operands[..]
+            && op.commutes()
+        {
+            if self.hash(*a) > self.hash(*b) {
+                std::mem::swap(a, b);
+            }
+        } else if op.commutes() {
+            operands.sort_by_cached_key(|o| self.hash(*o));
         }
         operands
     }
