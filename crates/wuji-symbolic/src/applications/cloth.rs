@@ -212,23 +212,23 @@ fn by_hand<T: Real>(stiffness: &Stiffness, triangle: &Triangle, x: &[T]) -> Vec<
         let unit = tangent.map(|k| k / size);
         // Times the second derivative of the condition, which is that of a length.
         let curved = (size - T::one()) / size;
-        for n in 0..81 {
+        for (n, entry) in block.iter_mut().enumerate() {
             let (i, j) = (n / 9, n % 9);
             let scale = number(stiffness.stretch * area * area * factors[i / 3] * factors[j / 3]);
             let along = unit[i % 3] * unit[j % 3];
             let same = if i % 3 == j % 3 { T::one() } else { T::zero() };
-            block[n] += (along + curved * (same - along)) * scale;
+            *entry += (along + curved * (same - along)) * scale;
         }
     }
     let condition = dot(u, w);
     let scale = stiffness.shear * area * area;
     let slope = |i: usize| w[i % 3] * number(cu[i / 3]) + u[i % 3] * number(cw[i / 3]);
-    for n in 0..81 {
+    for (n, entry) in block.iter_mut().enumerate() {
         let (i, j) = (n / 9, n % 9);
-        block[n] += slope(i) * slope(j) * number(scale);
+        *entry += slope(i) * slope(j) * number(scale);
         if i % 3 == j % 3 {
             let second = cu[i / 3] * cw[j / 3] + cw[i / 3] * cu[j / 3];
-            block[n] += condition * number(scale * second);
+            *entry += condition * number(scale * second);
         }
     }
     block
