@@ -71,7 +71,31 @@ fn the_program_leaves_a_picture() {
 
 #[test]
 fn mistakes() {
-    check(&["new", "crates"], expect![[""]]);
-    check(&["new", "3d"], expect![[""]]);
-    check(&["new", "no_such_folder", "--path", "docs"], expect![[""]]);
+    check(
+        &["new", "crates"],
+        expect![[r#"
+            error[W0515]: `crates` exists already
+              = help: choose another folder
+            [1]
+        "#]],
+    );
+    check(
+        &["new", "3d"],
+        expect![[r#"
+            error: `3d` cannot be the name of a package: use letters, digits, `-` and `_`; give another one with `--name`
+
+            Usage: wuji new [OPTIONS] <FOLDER>
+
+            For more information, try '--help'.
+            [2]
+        "#]],
+    );
+    check(
+        &["new", "no_such_folder", "--path", "docs"],
+        expect![[r#"
+            error[W0515]: `docs` is not a checkout of Wuji
+              = note: there is no `crates/wuji`
+            [1]
+        "#]],
+    );
 }
