@@ -267,7 +267,7 @@ impl Arena {
     /// Makes space for half as many more nodes.
     fn grow(&mut self) -> bool {
         let buckets = (self.ops.len() * 15 / 8).div_ceil(SLOTS).max(4);
-        let nodes = buckets * SLOTS / 5 * 4 + 1;
+        let nodes = buckets * SLOTS * 4 / 5 + 1;
         if nodes >= MOST {
             return false;
         }
