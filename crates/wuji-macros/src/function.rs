@@ -1,5 +1,7 @@
 //! The expansion of kernels and functions.
 
+use crate::closure::{closure_arity, instance_key};
+use crate::plain::{is_plain_type, is_value_name};
 use crate::scope::{VarKind, Walker, unsupported};
 use crate::span::{at, ends, helper, own, parens};
 use proc_macro2::{Span, TokenStream};
@@ -8,7 +10,7 @@ use syn::parse::Parser;
 use syn::punctuated::Punctuated;
 use syn::{
     Error, Expr, ExprPath, FnArg, GenericArgument, GenericParam, Ident, ItemFn, Meta,
-    MetaNameValue, Pat, PathArguments, ReceiverKind, Result, ReturnType, Signature, Token,
+    MetaNameValue, Pat, PatType, PathArguments, ReceiverKind, Result, ReturnType, Signature, Token,
     TraitItemFn, Type, Visibility, spanned::Spanned,
 };
 
@@ -16,6 +18,12 @@ pub(crate) fn expand(attribute: TokenStream, item: TokenStream, kernel: bool) ->
     let f: ItemFn = match syn::parse2(item.clone()) {
         Ok(f) => f,
         Err(_) if !kernel && attribute.is_empty() && declares(&item) => return declaration(item),
+        Err(e) if !kernel && attribute.is_empty() => {
+            return crate::func_block::expand(&item).unwrap_or_else(|| {
+                let error = e.to_compile_error();
+                quote!(#error #item)
+            });
+        }
         // The original item, so that editors and later macros still see it.
         Err(e) => {
             let error = e.to_compile_error();
@@ -250,8 +258,7 @@ fn reverse(sig: &Signature, function: &ExprPath) -> Result<TokenStream> {
         let (#slot, #closure_slot) = (::wuji::__private::slot(), ::wuji::__private::slot());
         let #item = #callee;
         let _ = ::wuji::__private::probe(&#closure_slot, move |#(#names: #types),*| #item #call);
-        let __plain = (&&::wuji::__private::asked::<_, #count>(&#slot)).is_plain();
-        #recorder.reverse(&#slot, &#closure_slot, __plain);
+        (&&::wuji::__private::asked::<_, #count>(&#slot)).reverse(#recorder, &#slot, &#closure_slot);
     })
 }
 
@@ -310,9 +317,12 @@ pub(crate) fn companion_name(method: &Ident) -> Ident {
 /// Changes the types of reference parameters to types that only kernels can pass, and returns their names.
 fn take_data(sig: &mut Signature) -> Vec<Ident> {
     let mut names = Vec::new();
+    let signature = sig.clone();
     for input in &mut sig.inputs {
         if let FnArg::Typed(p) = input
             && let Type::Reference(ty) = &*p.ty
+            && referenced_value(&p.ty).is_none()
+            && closure_arity(&signature, &p.ty).is_none()
             && let Pat::Ident(name) = &*p.pat
         {
             names.push(name.ident.clone());
@@ -358,6 +368,8 @@ struct Params {
     /// In a kernel: statements that bind the arguments to the call.
     bind: Vec<TokenStream>,
     worlds: Vec<Ident>,
+    /// Whether some are closures.
+    closures: bool,
 }
 
 fn walk_params(w: &mut Walker, f: &ItemFn) -> Result<Params> {
@@ -365,6 +377,7 @@ fn walk_params(w: &mut Walker, f: &ItemFn) -> Result<Params> {
         asts: Vec::new(),
         bind: Vec::new(),
         worlds: Vec::new(),
+        closures: false,
     };
     for (k, input) in f.sig.inputs.iter().enumerate() {
         let span = input.span();
@@ -377,21 +390,35 @@ fn walk_params(w: &mut Walker, f: &ItemFn) -> Result<Params> {
                         "a kernel is a free function; put fields into its parameters",
                     );
                 }
-                if let ReceiverKind::Reference(_, _, Some(mutability)) = &r.kind {
-                    return unsupported(
-                        mutability,
-                        "a `#[func]` cannot change its receiver; take `self` and return the changed value",
-                    );
-                }
-                let var = w.declare("self", VarKind::Value);
+                let exclusive = match &r.kind {
+                    ReceiverKind::Reference(_, _, mutability) => Some(mutability.is_some()),
+                    _ => None,
+                };
+                let var = match exclusive {
+                    Some(exclusive) => w.declare_reference("self", exclusive),
+                    None => w.declare("self", VarKind::Value),
+                };
                 let mutable = r.mutability.is_some();
+                w.vars[var as usize].mutable |= mutable;
                 let recorder = own("__recorder", span);
                 let ty = w.written_type(quote_spanned!(span=> #recorder.ty_of::<Self>();));
+                let kind = match exclusive {
+                    Some(true) => quote!(Exclusive),
+                    Some(false) | None => quote!(Value),
+                };
                 params.asts.push(quote!(Param {
                     at: #place,
                     pat: Pat::Var { var: #var, mutable: #mutable },
-                    kind: ParamKind::Value(#ty),
+                    kind: ParamKind::#kind(#ty),
                 }));
+            }
+            FnArg::Typed(p) if !w.kernel && closure_arity(&f.sig, &p.ty).is_some() => {
+                let arity = closure_arity(&f.sig, &p.ty).unwrap_or(0);
+                params.asts.push(w.closure_param(p, arity, &place)?);
+                params.closures = true;
+            }
+            FnArg::Typed(p) if !w.kernel && referenced_value(&p.ty).is_some() => {
+                params.asts.push(reference_param(w, p, &place)?);
             }
             FnArg::Typed(p) => {
                 let parameter = parameter(&p.ty);
@@ -403,7 +430,7 @@ fn walk_params(w: &mut Walker, f: &ItemFn) -> Result<Params> {
                     if exclusive && !is_array(&p.ty) {
                         return unsupported(
                             &p.ty,
-                            "kernels and `#[func]`s cannot change values of their caller; return the changed value\n\
+                            "a kernel cannot change values of its caller; return the changed value\n\
                              help: elements of `&Field<T, D>`, `&mut [T]` and `&mut ArrayMut<T, D>` can be changed",
                         );
                     }
@@ -411,6 +438,7 @@ fn walk_params(w: &mut Walker, f: &ItemFn) -> Result<Params> {
                         return unsupported(&p.pat, "a field or array parameter is a plain name");
                     };
                     let var = w.declare(&name.ident.to_string(), VarKind::Data { exclusive });
+                    w.vars[var as usize].plain = is_plain_type(&p.ty);
                     params.asts.push(quote!(Param {
                         at: #place,
                         pat: Pat::Var { var: #var, mutable: false },
@@ -467,6 +495,9 @@ fn walk_params(w: &mut Walker, f: &ItemFn) -> Result<Params> {
                         w.written_type(quote_spanned!(first=> #recorder.ty_of::<#ty>();))
                     };
                     let pat = w.pattern(&p.pat)?;
+                    if is_plain_type(&p.ty) {
+                        w.mark_names(&p.pat);
+                    }
                     params.asts.push(quote!(Param {
                         at: #place, pat: #pat, kind: ParamKind::Value(#number)
                     }));
@@ -475,6 +506,48 @@ fn walk_params(w: &mut Walker, f: &ItemFn) -> Result<Params> {
         }
     }
     Ok(params)
+}
+
+/// A parameter of a `#[func]` that is a reference to a value: a variable of the caller if it is exclusive, a copy if not.
+fn reference_param(w: &mut Walker, p: &PatType, place: &TokenStream) -> Result<TokenStream> {
+    let (Pat::Ident(name), Type::Reference(reference)) = (&*p.pat, &*p.ty) else {
+        return unsupported(&p.pat, "a parameter behind a reference is a plain name");
+    };
+    let exclusive = reference.mutability.is_some();
+    let var = w.declare_reference(&name.ident.to_string(), exclusive);
+    w.vars[var as usize].plain = is_plain_type(&p.ty);
+    let ty = &reference.elem;
+    let (first, _) = ends(ty);
+    let recorder = own("__recorder", first);
+    let number = w.written_type(quote_spanned!(first=> #recorder.ty_of::<#ty>();));
+    let kind = if exclusive {
+        quote!(Exclusive)
+    } else {
+        quote!(Value)
+    };
+    Ok(quote!(Param {
+        at: #place,
+        pat: Pat::Var { var: #var, mutable: false },
+        kind: ParamKind::#kind(#number),
+    }))
+}
+
+/// The type behind a reference, if it is that of a value. Shared references to values are those to arrays, numbers and vectors;
+/// others are fields, arrays of the host, or types that stand for them.
+fn referenced_value(ty: &Type) -> Option<&Type> {
+    let Type::Reference(r) = ty else {
+        return None;
+    };
+    let value = match (&*r.elem, r.mutability.is_some()) {
+        (Type::Array(_), _) => true,
+        (_, true) => !is_array(ty),
+        (Type::Path(p), false) => p.path.segments.last().is_some_and(|s| {
+            let name = s.ident.to_string();
+            is_value_name(&name) || name == "Self" || name == "Option"
+        }),
+        (_, false) => false,
+    };
+    value.then_some(&*r.elem)
 }
 
 fn expand_function(f: &ItemFn, kernel: bool, options: &Options) -> Result<TokenStream> {
@@ -522,14 +595,14 @@ fn expand_function(f: &ItemFn, kernel: bool, options: &Options) -> Result<TokenS
             }
         };
     };
-    let slots = &w.slots;
-    let slots = quote!(#(let #slots = ::wuji::__private::slot();)*);
+    let (slots, items) = (&w.slots, &w.items);
+    let slots = quote!(#(#items)* #(let #slots = ::wuji::__private::slot();)*);
     let (types, constants, callees) = (&w.types, &w.constants, &w.callees);
     let fill = quote! {
         &|__recorder: &mut ::wuji::__private::Recorder| {
             let _ = &__recorder;
             #[allow(unused_imports)]
-            use ::wuji::__private::{NotPlain as _, Plain as _};
+            use ::wuji::__private::{Fieldwise as _, NotOwn as _, NotPlain as _, Own as _, Plain as _};
             #(#types)* #(#constants)* #(#callees)* #reverse
         }
     };
@@ -544,8 +617,13 @@ fn expand_function(f: &ItemFn, kernel: bool, options: &Options) -> Result<TokenS
     };
     if !kernel {
         let inner = inside(shadow);
+        let instance = if params.closures {
+            instance_key(sig)?
+        } else {
+            quote!(|| ())
+        };
         let record = quote_spanned! {result_span=>
-            ::wuji::__private::record_func::<_, #result>(&|| (), &__AST, #fill)
+            ::wuji::__private::record_func::<_, #result>(&#instance, &__AST, #fill)
         };
         let mut outer = sig.clone();
         let data = mark(&mut outer);

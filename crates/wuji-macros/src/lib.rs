@@ -7,13 +7,25 @@
 //! Architecture invariant: every token of the shadow has a span of the user's code, because rustc reports errors at
 //! the spans of the tokens.
 
+mod argument;
+mod builtin;
 mod call;
+mod closure;
 mod control;
 mod derive;
+mod derive_enum;
 mod expr;
+mod func_block;
 mod function;
+mod item;
+mod iterate;
+mod matching;
+mod method;
+mod operator;
 mod pattern;
 mod place;
+mod plain;
+mod reference;
 mod scope;
 mod span;
 mod text;
@@ -48,8 +60,22 @@ pub fn func(attribute: TokenStream, item: TokenStream) -> TokenStream {
     function::expand(attribute.into(), item.into(), false).into()
 }
 
-/// Lets fields, arrays and kernels hold a struct.
+/// Lets fields, arrays and kernels hold a struct or an enum.
 #[proc_macro_derive(Element)]
 pub fn derive_element(item: TokenStream) -> TokenStream {
     derive::expand(item.into()).into()
+}
+
+/// The names of functions of the language.
+#[doc(hidden)]
+#[proc_macro]
+pub fn builtin_functions(_: TokenStream) -> TokenStream {
+    builtin::functions().into()
+}
+
+/// The names of methods of the language.
+#[doc(hidden)]
+#[proc_macro]
+pub fn builtin_methods(_: TokenStream) -> TokenStream {
+    builtin::methods().into()
 }
