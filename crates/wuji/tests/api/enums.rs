@@ -1,4 +1,8 @@
 //! Enums and `Option` in kernels, fields and arguments.
+//!
+//! rustc reports none of the functions as unused.
+
+#![deny(dead_code)]
 
 use crate::agree::worlds;
 use wuji::prelude::*;

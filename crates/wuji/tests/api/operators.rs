@@ -1,4 +1,8 @@
 //! Traits with `#[func]`s, and operators of types of the user.
+//!
+//! rustc reports none of the functions as unused.
+
+#![deny(dead_code)]
 
 use crate::agree::worlds;
 use std::ops::{Add, AddAssign, Div, Mul, MulAssign, Neg, Not, Sub};

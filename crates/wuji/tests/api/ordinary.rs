@@ -1,4 +1,8 @@
 //! What people write in ordinary Rust: loops over arrays, items, closures as arguments, references.
+//!
+//! rustc reports none of the functions as unused.
+
+#![deny(dead_code)]
 
 use crate::agree::worlds;
 use wuji::prelude::*;
