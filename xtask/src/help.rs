@@ -12,6 +12,7 @@ Usage: cargo xtask COMMAND [OPTIONS]
   peers     benchmark the sparse applications against the same programs in Taichi
   fuzz      random inputs, in search of crashes and wrong results
   bundle    create a self-contained build for another machine
+  publish   package every crate, and build the packages
   python    build the extension module into the Python package of this checkout
   wheel     build the Python package with LLVM included
   setup     install LLVM 22, or print how (every other command does this first)
@@ -113,6 +114,18 @@ error. To install Taichi:
     python3 -m venv ~/.cache/wuji-peers
     ~/.cache/wuji-peers/bin/pip install taichi==1.7.4";
 
+const PUBLISH: &str = "\
+Package every crate as crates.io would get it, and build the packages
+
+Usage: cargo xtask publish [--dry-run] [--no-verify] [--network]
+
+  --dry-run     stop there; without it, all crates are uploaded, in the order of their dependencies
+  --no-verify   do not build the packages
+  --network     look up dependencies in the registry; otherwise those that were downloaded before are used
+
+Packages are built against each other, not against this checkout, so that files and versions that are missing
+in a package are found.";
+
 const FUZZ: &str = "\
 Random inputs, in search of crashes and wrong results
 
@@ -177,7 +190,7 @@ Usage: cargo xtask setup [--dry-run]
 LLVM is searched for in $LLVM_SYS_221_PREFIX, in the usual directories of apt, dnf and brew, and as
 llvm-config-22 or llvm-config on the path.";
 
-const TOPICS: [(&str, &str); 11] = [
+const TOPICS: [(&str, &str); 12] = [
     ("demo", DEMO),
     ("test", TEST),
     ("rules", RULES),
@@ -185,6 +198,7 @@ const TOPICS: [(&str, &str); 11] = [
     ("peers", PEERS),
     ("fuzz", FUZZ),
     ("bundle", BUNDLE),
+    ("publish", PUBLISH),
     ("python", PYTHON),
     ("wheel", WHEEL),
     ("setup", SETUP),

@@ -10,6 +10,7 @@ mod demo;
 mod fuzz;
 mod help;
 mod peers;
+mod publish;
 mod python;
 mod rules;
 mod setup;
@@ -40,6 +41,7 @@ fn main() -> ExitCode {
         "fuzz" => fuzz::fuzz(&rest),
         "rules" => rules::rules(&rest),
         "bundle" => bundle::bundle(&rest),
+        "publish" => publish::publish(&rest),
         "python" => python::python(&rest),
         "wheel" => wheel::wheel(&rest),
         "setup" => setup::command(&rest),

@@ -10,6 +10,7 @@ mod flow;
 mod growing;
 mod input;
 mod markdown;
+mod new;
 mod opt;
 mod options;
 mod paint;
@@ -29,6 +30,7 @@ use std::process::ExitCode;
     version,
     after_help = "\
 Examples:
+  wuji new waves                  create a project
   wuji doctor                     show what Wuji found on this machine
   wuji explain W0401              explain an error code
   wuji opt KERNEL.wir             compile a kernel in textual IR and print the result
@@ -50,6 +52,10 @@ pub(crate) struct Cli {
 
 #[derive(Subcommand, Debug)]
 enum Command {
+    /// Create a project that builds, runs and shows a picture.
+    ///
+    /// The project is a wave simulation: change it, or take its manifest for a program of your own.
+    New(new::New),
     /// Show what Wuji found on this machine, and measure compile times.
     ///
     /// Without options: the processor, its vector width, the number of threads, the LLVM version, GPUs and the kernel
@@ -92,6 +98,7 @@ enum Command {
 impl Command {
     fn run(&self, out: &mut dyn Write) -> Done {
         match self {
+            Command::New(new) => new.run(out),
             Command::Doctor(doctor) => doctor.run(out),
             Command::Opt(opt) => opt.run(out),
             Command::Run(run) => run.run(out),

@@ -30,7 +30,7 @@ impl fmt::Display for Position {
 }
 
 /// What went wrong, where, why, and what to do next.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Error {
     /// A stable code such as `W0203`; `wuji explain` describes it.
     pub code: &'static str,
@@ -103,6 +103,13 @@ impl fmt::Display for Error {
     }
 }
 
+/// As `Display`, because `fn main() -> wuji::Result<()>` and `unwrap` show errors with `Debug`.
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
 fn source_line(at: &Position) -> Option<String> {
     let text = std::fs::read_to_string(&at.file).ok()?;
     let line = text.lines().nth(at.line.checked_sub(1)? as usize)?;
@@ -110,3 +117,23 @@ fn source_line(at: &Position) -> Option<String> {
 }
 
 impl std::error::Error for Error {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn debug_is_what_display_is() {
+        let at = Position {
+            file: "no_such_file.rs".into(),
+            line: 3,
+            column: 7,
+        };
+        let error = Error::new("W0401", "out of bounds").at(Some(at));
+        let error = error.note("the index is 4").help("guard it");
+        let text = "error[W0401]: out of bounds\n  --> no_such_file.rs:3:7\n  = note: the index is 4\n  = help: guard it";
+        assert_eq!(format!("{error:?}"), text);
+        assert_eq!(format!("{error:#?}"), text);
+        assert_eq!(error.to_string(), text);
+    }
+}

@@ -40,8 +40,7 @@ impl Argument {
 
 impl Walker {
     pub(crate) fn argument(&mut self, e: &Expr) -> Result<Argument> {
-        if let Some(var) = self.data(e) {
-            let Code { shadow, ast } = self.data_code(e, var);
+        if let Some(Code { shadow, ast }) = self.data_argument(e)? {
             let (first, last) = ends(e);
             let data = group(
                 Delimiter::Brace,

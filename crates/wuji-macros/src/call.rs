@@ -165,14 +165,25 @@ impl Walker {
     }
 
     pub(crate) fn method_call(&mut self, e: &Expr, m: &ExprMethodCall) -> Result<Code> {
-        if let Some(var) = self.data(&m.receiver) {
-            return self.query(e, m, var);
+        if !(is_query(m) && self.is_named_data(&m.receiver))
+            && let Some(call) = self.bundle_call(m)
+        {
+            return self.call(e, &call);
+        }
+        if (self.data(&m.receiver).is_some() || (self.is_chain(&m.receiver) && is_query(m)))
+            && let Some(var) = self.data_variable(&m.receiver)?
+        {
+            let lets = self.take_lets();
+            let code = self.query(e, m, var)?;
+            return Ok(Walker::with_lets(code, &lets, e));
         }
         if let Expr::MethodCall(at) = &*m.receiver
-            && let Some(var) = self.data(&at.receiver)
             && at.method == "at"
+            && let Some(var) = self.data_variable(&at.receiver)?
         {
-            return self.atomic(m, at, var);
+            let lets = self.take_lets();
+            let code = self.atomic(m, at, var)?;
+            return Ok(Walker::with_lets(code, &lets, e));
         }
         self.value_method(e, m)
     }
@@ -201,9 +212,9 @@ impl Walker {
         if let Some(a) = m.args.first() {
             return unsupported(a, format!("`{name}` takes no argument inside a kernel"));
         }
-        let (data, number) = (&m.receiver, var as u32);
+        let (data, number) = (self.data_shadow(&m.receiver, var), var as u32);
         let kind = Ident::new(kind, Span::call_site());
-        let (first, _) = ends(data);
+        let (first, _) = ends(&m.receiver);
         Ok(Code {
             shadow: helper(&name, quote_spanned!(first=> &#data), e),
             ast: node(m.method.span(), quote!(Query(Query::#kind, #number, None))),
@@ -289,10 +300,7 @@ impl Walker {
         let (dot, method) = (&m.dot_token, &m.method);
         let args = parens(quote!(#(#shadows),*), m.paren_token.span.join());
         let kind = Ident::new(kind, Span::call_site());
-        let place = node(
-            at.receiver.span(),
-            quote!(Index(&#base_ast, &[#(#index_asts),*])),
-        );
+        let place = node(index.span(), quote!(Index(&#base_ast, &[#(#index_asts),*])));
         Ok(Code {
             shadow: quote!(#element #dot #method #args),
             ast: node(
@@ -301,4 +309,11 @@ impl Walker {
             ),
         })
     }
+}
+
+/// Whether it is a method of fields and arrays.
+fn is_query(m: &ExprMethodCall) -> bool {
+    let name = m.method.to_string();
+    let all = QUERIES.iter().chain(CELLS);
+    all.into_iter().any(|q| q.0 == name) || name == "at" || name == "no_activate"
 }

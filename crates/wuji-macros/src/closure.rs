@@ -269,7 +269,7 @@ fn type_name(ty: &Type) -> Option<&Ident> {
     }
 }
 
-fn strip(p: &Pat) -> &Pat {
+pub(crate) fn strip(p: &Pat) -> &Pat {
     match p {
         Pat::Paren(p) => strip(&p.pat),
         Pat::Type(t) => strip(&t.pat),

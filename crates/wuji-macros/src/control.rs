@@ -270,6 +270,7 @@ impl Walker {
             simd,
             cached,
         } = self.hinted(&f.expr)?;
+        let lets = self.take_lets();
         let parallel = top && matches!(hint, Hint::None | Hint::BlockSize(_));
         if let (Hint::BlockSize(_), false) = (hint, top) {
             return unsupported(
@@ -352,7 +353,8 @@ impl Walker {
             ast: node(f.for_token.span(), kind),
         };
         let prelude = domain.items.map(|i| i.prelude).unwrap_or_default();
-        Ok(with_prelude(code, &prelude, f.for_token.span()))
+        let code = with_prelude(code, &prelude, f.for_token.span());
+        Ok(Walker::with_lets(code, &lets, &f.for_token))
     }
 
     /// The body of a loop over items: the statements that bind them, and the user's.
@@ -389,11 +391,12 @@ impl Walker {
                 (Hint::None, None, inner)
             }
             [field, inner] if ends_in(&c.func, "cache") => {
-                let Some(var) = self.data(field) else {
+                let Some(var) = self.data_variable(field)? else {
                     return unsupported(field, "the first argument of `cache` is a field");
                 };
                 cached = Some(var as u32);
-                (Hint::None, Some(quote!(&#field)), inner)
+                let shadow = self.data_shadow(field, var);
+                (Hint::None, Some(quote!(&#shadow)), inner)
             }
             [n, inner] if ends_in(&c.func, "block_size") => {
                 let size = match n {
@@ -440,12 +443,12 @@ impl Walker {
     }
 
     fn domain(&mut self, e: &Expr) -> Result<Domain> {
-        if let Some(var) = self.data(e) {
+        if let Some(var) = self.data_variable(e)? {
             let number = var as u32;
             // An exclusive reference is borrowed, not moved into the loop.
             let shadow = match self.vars[var].kind {
                 VarKind::Data { exclusive: true } => quote!(&#e),
-                _ => quote!(#e),
+                _ => self.data_shadow(e, var),
             };
             return Ok(Domain {
                 shadow,

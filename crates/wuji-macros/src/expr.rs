@@ -1,5 +1,6 @@
 //! Expressions and statements.
 
+use crate::closure::strip;
 use crate::matching::is_variant;
 use crate::pattern::member;
 use crate::place::both;
@@ -477,6 +478,10 @@ impl Walker {
         let eq = &init.eq_token;
         if let Expr::Closure(c) = &*init.expr {
             return self.let_closure(l, c);
+        }
+        if let Some(Code { shadow, ast }) = self.let_data(strip(pat), &init.expr)? {
+            let shadow = quote!(#keyword #pat #eq #shadow #semi);
+            return Ok(Code { shadow, ast });
         }
         if let Expr::Reference(r) = &*init.expr {
             return self.let_reference(l, r);

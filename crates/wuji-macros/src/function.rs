@@ -1,17 +1,18 @@
 //! The expansion of kernels and functions.
 
 use crate::closure::{closure_arity, instance_key};
-use crate::plain::{is_plain_type, is_value_name};
-use crate::scope::{VarKind, Walker, unsupported};
+use crate::member::{shared_receiver, without_self};
+use crate::params::{is_host_array, member_names, parameter, walk_params};
+use crate::reference::referenced_value;
+use crate::scope::{Walker, unsupported};
 use crate::span::{at, ends, helper, own, parens};
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::parse::Parser;
 use syn::punctuated::Punctuated;
 use syn::{
-    Error, Expr, ExprPath, FnArg, GenericArgument, GenericParam, Ident, ItemFn, Meta,
-    MetaNameValue, Pat, PatType, PathArguments, ReceiverKind, Result, ReturnType, Signature, Token,
-    TraitItemFn, Type, Visibility, spanned::Spanned,
+    Error, Expr, ExprPath, FnArg, GenericParam, Ident, ItemFn, Meta, MetaNameValue, Pat, Result,
+    ReturnType, Signature, Token, TraitItemFn, Type, Visibility, spanned::Spanned,
 };
 
 pub(crate) fn expand(attribute: TokenStream, item: TokenStream, kernel: bool) -> TokenStream {
@@ -26,24 +27,72 @@ pub(crate) fn expand(attribute: TokenStream, item: TokenStream, kernel: bool) ->
         }
         // The original item, so that editors and later macros still see it.
         Err(e) => {
+            if let Some((f, hint)) = crate::index_hint::find(&item) {
+                return stub(&f, kernel, hint);
+            }
             let error = e.to_compile_error();
             return quote!(#error #item);
         }
     };
-    let options = Options::of(attribute, kernel);
-    let beside = match &options {
-        Ok(options) if options.grad => Some(gradient(&f).unwrap_or_else(|e| e.to_compile_error())),
-        Ok(_) | Err(_) => None,
+    expand_function_item(Ok(attribute), &f, kernel, Form::Free)
+}
+
+/// Where a function is.
+#[derive(Copy, Clone, PartialEq, Eq)]
+pub(crate) enum Form {
+    Free,
+    /// In a `#[kernel] impl`.
+    Method,
+}
+
+pub(crate) fn expand_function_item(
+    attribute: Result<TokenStream>,
+    f: &ItemFn,
+    kernel: bool,
+    form: Form,
+) -> TokenStream {
+    let options = attribute.and_then(|a| Options::of(a, kernel));
+    let beside = match (&options, form) {
+        (Ok(options), Form::Free) if options.grad => Some(gradient(f)),
+        (Ok(options), Form::Method) if options.grad => Some(crate::bundle::gradient(f)),
+        (Ok(_) | Err(_), _) => None,
+    };
+    let beside = beside.map(|b| b.unwrap_or_else(|e| e.to_compile_error()));
+    let function = if form == Form::Method && !kernel {
+        with_bundle(f)
+    } else {
+        Ok(f.clone())
     };
     let walked = options.and_then(|o| {
-        let expanded = expand_function(&f, kernel, &o)?;
-        match &o.own_grad {
-            Some(function) => with_gradient(&f, function, &expanded),
-            None => Ok(expanded),
+        let expanded = expand_function(&function?, kernel, &o)?;
+        match (&o.own_grad, form) {
+            (Some(function), Form::Free) => with_gradient(f, function, &expanded),
+            (Some(function), Form::Method) => unsupported(
+                function,
+                "a method has no gradient of its own; a kernel that is a free function can have one",
+            ),
+            (None, _) => Ok(expanded),
         }
     });
-    let expanded = walked.unwrap_or_else(|e| stub(&f, kernel, e));
+    let expanded = walked.unwrap_or_else(|e| stub(f, kernel, e));
     quote!(#beside #expanded)
+}
+
+/// A `#[func]` that takes the bundle as its first argument. For rustc it is no method, so that the host cannot call it.
+fn with_bundle(f: &ItemFn) -> Result<ItemFn> {
+    let mut f = f.clone();
+    let Some(receiver) = f.sig.receiver() else {
+        return Ok(f);
+    };
+    shared_receiver(receiver)?;
+    let span = receiver.span();
+    let name = own("__bundle", span);
+    if let Some(first) = f.sig.inputs.first_mut() {
+        *first = syn::parse_quote_spanned!(span=> #name: &Self);
+    }
+    let block = &f.block;
+    f.block = syn::parse2(without_self(quote!(#block), &name))?;
+    Ok(f)
 }
 
 /// The type beside a kernel whose function `grad` runs its gradient kernel. A type and a function may share a name.
@@ -361,195 +410,6 @@ fn kernel_output(output: &ReturnType) -> ReturnType {
     syn::parse_quote_spanned!(span=> -> ::wuji::Result<#ty>)
 }
 
-/// The parameters in their various forms.
-struct Params {
-    /// Literals of `ast::Param`.
-    asts: Vec<TokenStream>,
-    /// In a kernel: statements that bind the arguments to the call.
-    bind: Vec<TokenStream>,
-    worlds: Vec<Ident>,
-    /// Whether some are closures.
-    closures: bool,
-}
-
-fn walk_params(w: &mut Walker, f: &ItemFn) -> Result<Params> {
-    let mut params = Params {
-        asts: Vec::new(),
-        bind: Vec::new(),
-        worlds: Vec::new(),
-        closures: false,
-    };
-    for (k, input) in f.sig.inputs.iter().enumerate() {
-        let span = input.span();
-        let place = at(span);
-        match input {
-            FnArg::Receiver(r) => {
-                if w.kernel {
-                    return unsupported(
-                        r,
-                        "a kernel is a free function; put fields into its parameters",
-                    );
-                }
-                let exclusive = match &r.kind {
-                    ReceiverKind::Reference(_, _, mutability) => Some(mutability.is_some()),
-                    _ => None,
-                };
-                let var = match exclusive {
-                    Some(exclusive) => w.declare_reference("self", exclusive),
-                    None => w.declare("self", VarKind::Value),
-                };
-                let mutable = r.mutability.is_some();
-                w.vars[var as usize].mutable |= mutable;
-                let recorder = own("__recorder", span);
-                let ty = w.written_type(quote_spanned!(span=> #recorder.ty_of::<Self>();));
-                let kind = match exclusive {
-                    Some(true) => quote!(Exclusive),
-                    Some(false) | None => quote!(Value),
-                };
-                params.asts.push(quote!(Param {
-                    at: #place,
-                    pat: Pat::Var { var: #var, mutable: #mutable },
-                    kind: ParamKind::#kind(#ty),
-                }));
-            }
-            FnArg::Typed(p) if !w.kernel && closure_arity(&f.sig, &p.ty).is_some() => {
-                let arity = closure_arity(&f.sig, &p.ty).unwrap_or(0);
-                params.asts.push(w.closure_param(p, arity, &place)?);
-                params.closures = true;
-            }
-            FnArg::Typed(p) if !w.kernel && referenced_value(&p.ty).is_some() => {
-                params.asts.push(reference_param(w, p, &place)?);
-            }
-            FnArg::Typed(p) => {
-                let parameter = parameter(&p.ty);
-                let exclusive = match &*p.ty {
-                    Type::Reference(r) if parameter.is_none() => Some(r.mutability.is_some()),
-                    _ => None,
-                };
-                if let Some(exclusive) = exclusive {
-                    if exclusive && !is_array(&p.ty) {
-                        return unsupported(
-                            &p.ty,
-                            "a kernel cannot change values of its caller; return the changed value\n\
-                             help: elements of `&Field<T, D>`, `&mut [T]` and `&mut ArrayMut<T, D>` can be changed",
-                        );
-                    }
-                    let Pat::Ident(name) = &*p.pat else {
-                        return unsupported(&p.pat, "a field or array parameter is a plain name");
-                    };
-                    let var = w.declare(&name.ident.to_string(), VarKind::Data { exclusive });
-                    w.vars[var as usize].plain = is_plain_type(&p.ty);
-                    params.asts.push(quote!(Param {
-                        at: #place,
-                        pat: Pat::Var { var: #var, mutable: false },
-                        kind: ParamKind::Data,
-                    }));
-                    let ident = &name.ident;
-                    if is_world(&p.ty) {
-                        params.worlds.push(ident.clone());
-                    }
-                    let (first, last) = ends(&p.ty);
-                    let arg = Ident::new(&ident.to_string(), ident.span());
-                    let call = own("__call", first);
-                    let args = parens(quote_spanned!(first=> &mut #call, #arg), last);
-                    params
-                        .bind
-                        .push(quote_spanned!(first=> ::wuji::__private::data #args;));
-                } else {
-                    if let Type::ImplTrait(t) = &*p.ty {
-                        return unsupported(t, "name the type: `fn f<T: Num>(x: T)`");
-                    }
-                    let Pat::Ident(name) = &*p.pat else {
-                        return unsupported(
-                            &p.pat,
-                            "a parameter of a kernel is a plain name; destructure it with `let`",
-                        );
-                    };
-                    let ty = &p.ty;
-                    let (first, last) = ends(ty);
-                    if parameter.is_some() && !w.kernel {
-                        return unsupported(
-                            ty,
-                            "only kernels take a `Param`; a `#[func]` takes its value",
-                        );
-                    }
-                    let number = if w.kernel {
-                        let tag = own(&format!("__param{k}"), first);
-                        let call = own("__call", first);
-                        let arg = &name.ident;
-                        let args = parens(quote_spanned!(first=> &mut #call, #arg), last);
-                        let bind = own(
-                            if parameter.is_some() {
-                                "param"
-                            } else {
-                                "value"
-                            },
-                            first,
-                        );
-                        params.bind.push(
-                            quote_spanned!(first=> let #tag = ::wuji::__private::#bind #args;),
-                        );
-                        w.written_type(quote!(__recorder.tag(&#tag);))
-                    } else {
-                        let recorder = own("__recorder", first);
-                        w.written_type(quote_spanned!(first=> #recorder.ty_of::<#ty>();))
-                    };
-                    let pat = w.pattern(&p.pat)?;
-                    if is_plain_type(&p.ty) {
-                        w.mark_names(&p.pat);
-                    }
-                    params.asts.push(quote!(Param {
-                        at: #place, pat: #pat, kind: ParamKind::Value(#number)
-                    }));
-                }
-            }
-        }
-    }
-    Ok(params)
-}
-
-/// A parameter of a `#[func]` that is a reference to a value: a variable of the caller if it is exclusive, a copy if not.
-fn reference_param(w: &mut Walker, p: &PatType, place: &TokenStream) -> Result<TokenStream> {
-    let (Pat::Ident(name), Type::Reference(reference)) = (&*p.pat, &*p.ty) else {
-        return unsupported(&p.pat, "a parameter behind a reference is a plain name");
-    };
-    let exclusive = reference.mutability.is_some();
-    let var = w.declare_reference(&name.ident.to_string(), exclusive);
-    w.vars[var as usize].plain = is_plain_type(&p.ty);
-    let ty = &reference.elem;
-    let (first, _) = ends(ty);
-    let recorder = own("__recorder", first);
-    let number = w.written_type(quote_spanned!(first=> #recorder.ty_of::<#ty>();));
-    let kind = if exclusive {
-        quote!(Exclusive)
-    } else {
-        quote!(Value)
-    };
-    Ok(quote!(Param {
-        at: #place,
-        pat: Pat::Var { var: #var, mutable: false },
-        kind: ParamKind::#kind(#number),
-    }))
-}
-
-/// The type behind a reference, if it is that of a value. Shared references to values are those to arrays, numbers and vectors;
-/// others are fields, arrays of the host, or types that stand for them.
-fn referenced_value(ty: &Type) -> Option<&Type> {
-    let Type::Reference(r) = ty else {
-        return None;
-    };
-    let value = match (&*r.elem, r.mutability.is_some()) {
-        (Type::Array(_), _) => true,
-        (_, true) => !is_array(ty),
-        (Type::Path(p), false) => p.path.segments.last().is_some_and(|s| {
-            let name = s.ident.to_string();
-            is_value_name(&name) || name == "Self" || name == "Option"
-        }),
-        (_, false) => false,
-    };
-    value.then_some(&*r.elem)
-}
-
 fn expand_function(f: &ItemFn, kernel: bool, options: &Options) -> Result<TokenStream> {
     let sig = &f.sig;
     let precise = options.precise;
@@ -571,14 +431,28 @@ fn expand_function(f: &ItemFn, kernel: bool, options: &Options) -> Result<TokenS
         return unsupported(&sig.safety, "kernels and `#[func]`s are safe");
     }
     let mut w = Walker::new(kernel, sig.ident.span());
-    let params = walk_params(&mut w, f)?;
+    let mut params = walk_params(&mut w, f)?;
     let (shadow, body) = w.statements(&f.block, kernel)?;
+    let mut names = Vec::new();
+    if kernel {
+        params.finish(&mut w);
+    } else {
+        names = member_names(&w);
+    }
 
     let name = sig.ident.to_string();
     let (place, block_at) = (at(sig.ident.span()), at(f.block.span()));
     let vars = w.vars.iter().map(|v| &v.name);
     let shared = (0u32..).zip(&w.vars).filter(|v| v.1.shared).map(|v| v.0);
     let asts = &params.asts;
+    let body = quote!(Expr { at: #block_at, kind: Kind::Block(Block { label: None, #body }) });
+    let body = if names.is_empty() {
+        body
+    } else {
+        quote!(Expr { at: #block_at, kind: Kind::Block(Block {
+            label: None, statements: &[#(#names),*], value: Some(&#body)
+        }) })
+    };
     let source = quote! {
         static __AST: ::wuji::__private::ast::Ast = {
             #[allow(unused_imports)]
@@ -591,7 +465,7 @@ fn expand_function(f: &ItemFn, kernel: bool, options: &Options) -> Result<TokenS
                 vars: &[#(#vars),*],
                 shared: &[#(#shared),*],
                 params: &[#(#asts),*],
-                body: Expr { at: #block_at, kind: Kind::Block(Block { label: None, #body }) },
+                body: #body,
             }
         };
     };
@@ -654,7 +528,8 @@ fn expand_function(f: &ItemFn, kernel: bool, options: &Options) -> Result<TokenS
             i.mutability = None;
         }
     }
-    let mut inputs = sig.inputs.clone();
+    let typed = sig.inputs.iter().filter(|i| matches!(i, FnArg::Typed(_)));
+    let mut inputs: Punctuated<FnArg, Token![,]> = typed.cloned().collect();
     for input in &mut inputs {
         if let FnArg::Typed(p) = input
             && let Some(value) = parameter(&p.ty)
@@ -689,58 +564,5 @@ fn inside(block: TokenStream) -> TokenStream {
     match block.into_iter().next() {
         Some(proc_macro2::TokenTree::Group(g)) => g.stream(),
         _ => TokenStream::new(),
-    }
-}
-
-/// The type of the value, if a type is `&Param<T>`.
-fn parameter(ty: &Type) -> Option<Type> {
-    let Type::Reference(r) = ty else {
-        return None;
-    };
-    let Type::Path(p) = &*r.elem else {
-        return None;
-    };
-    let last = p.path.segments.last().filter(|s| s.ident == "Param")?;
-    let PathArguments::AngleBracketed(arguments) = &last.arguments else {
-        return None;
-    };
-    match arguments.args.first()? {
-        GenericArgument::Type(value) => Some(value.clone()),
-        _ => None,
-    }
-}
-
-/// Whether a type is an array of the host.
-fn is_host_array(ty: &Type) -> bool {
-    match ty {
-        Type::Reference(r) => is_host_array(&r.elem),
-        Type::Slice(_) => true,
-        Type::Path(p) => (p.path.segments.last()).is_some_and(|s| {
-            s.ident == "Array" || s.ident == "ArrayMut" || s.ident == "SharedArray"
-        }),
-        _ => false,
-    }
-}
-
-/// Whether a type is `&mut [T]` or `&mut ArrayMut<T, D>`.
-fn is_array(ty: &Type) -> bool {
-    match ty {
-        Type::Reference(r) => is_array(&r.elem),
-        Type::Slice(_) => true,
-        Type::Path(p) => p
-            .path
-            .segments
-            .last()
-            .is_some_and(|s| s.ident == "ArrayMut"),
-        _ => false,
-    }
-}
-
-/// Whether a type is `&World`: it selects where the kernel runs, and the body does not use it.
-fn is_world(ty: &Type) -> bool {
-    match ty {
-        Type::Reference(r) => is_world(&r.elem),
-        Type::Path(p) => p.path.segments.last().is_some_and(|s| s.ident == "World"),
-        _ => false,
     }
 }

@@ -1,4 +1,4 @@
-//! The `#[kernel]` and `#[func]` macros of Wuji, and `#[derive(Element)]`.
+//! The `#[kernel]` and `#[func]` macros of Wuji, `#[derive(Element)]` and `#[derive(Fields)]`.
 //!
 //! A kernel expands to two things: its body as plain Rust that is never run (the *shadow*), so that rustc checks it,
 //! reports errors in the user's code and infers all types; and the body as static data. Where the data needs a type,
@@ -9,6 +9,7 @@
 
 mod argument;
 mod builtin;
+mod bundle;
 mod call;
 mod closure;
 mod control;
@@ -17,15 +18,20 @@ mod derive_enum;
 mod expr;
 mod func_block;
 mod function;
+mod index_hint;
 mod item;
 mod iterate;
+mod manifest;
 mod matching;
+mod member;
 mod method;
 mod operator;
+mod params;
 mod pattern;
 mod place;
 mod plain;
 mod reference;
+mod rename;
 mod scope;
 mod span;
 mod text;
@@ -41,9 +47,17 @@ use proc_macro::TokenStream;
 /// `wuji::Result<()>` and adds to the gradients of the inputs what those of the outputs imply.
 ///
 /// Tapes do not record a `#[kernel(no_grad)]`: what it writes is a constant for gradients.
+///
+/// In a `#[kernel] impl`, every function is a kernel, and those with `#[func]` are functions for kernels. They take the bundle of fields, a struct
+/// with `#[derive(Fields)]`, as `&self`. The gradient of a method `step` with `#[kernel(grad)]` is `step_grad`.
 #[proc_macro_attribute]
 pub fn kernel(attribute: TokenStream, item: TokenStream) -> TokenStream {
-    function::expand(attribute.into(), item.into(), true).into()
+    let (attribute, item) = (attribute.into(), item.into());
+    let expanded = match bundle::methods(&attribute, &item) {
+        Some(methods) => methods,
+        None => function::expand(attribute, item, true),
+    };
+    rename::renamed(expanded).into()
 }
 
 /// Makes a function callable from kernels. Without fields and arrays among its arguments it is also an ordinary
@@ -57,13 +71,20 @@ pub fn kernel(attribute: TokenStream, item: TokenStream) -> TokenStream {
 /// tuple of their adjoints.
 #[proc_macro_attribute]
 pub fn func(attribute: TokenStream, item: TokenStream) -> TokenStream {
-    function::expand(attribute.into(), item.into(), false).into()
+    rename::renamed(function::expand(attribute.into(), item.into(), false)).into()
 }
 
 /// Lets fields, arrays and kernels hold a struct or an enum.
 #[proc_macro_derive(Element)]
 pub fn derive_element(item: TokenStream) -> TokenStream {
-    derive::expand(item.into()).into()
+    rename::renamed(derive::expand(item.into())).into()
+}
+
+/// Lets kernels take a struct of fields as one argument. Its members are fields, arrays of fields, values and other such structs;
+/// `#[fields(skip)]` leaves a member to the host.
+#[proc_macro_derive(Fields, attributes(fields))]
+pub fn derive_fields(item: TokenStream) -> TokenStream {
+    rename::renamed(bundle::derive(item.into())).into()
 }
 
 /// The names of functions of the language.

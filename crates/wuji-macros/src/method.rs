@@ -31,7 +31,9 @@ impl Walker {
                 ast: receiver.ast,
             });
         }
-        let place = self.root(&m.receiver).filter(|v| self.is_direct(*v, m));
+        let place = self
+            .place_root(&m.receiver)
+            .filter(|v| self.is_direct(*v, m));
         match place {
             Some(var) => self.direct_method(m, var),
             None => self.method_of_value(e, m),
@@ -46,14 +48,14 @@ impl Walker {
     }
 
     /// The variable that a place belongs to.
-    fn root(&self, e: &Expr) -> Option<usize> {
+    fn place_root(&self, e: &Expr) -> Option<usize> {
         match e {
             Expr::Path(_) => self.variable(e),
-            Expr::Paren(p) => self.root(&p.expr),
-            Expr::Group(g) => self.root(&g.expr),
-            Expr::Field(f) => self.root(&f.base),
-            Expr::Index(i) if self.data(&i.expr).is_none() => self.root(&i.expr),
-            Expr::Unary(u) if matches!(u.op, UnOp::Deref(_)) => self.root(&u.expr),
+            Expr::Paren(p) => self.place_root(&p.expr),
+            Expr::Group(g) => self.place_root(&g.expr),
+            Expr::Field(f) => self.place_root(&f.base),
+            Expr::Index(i) if self.data(&i.expr).is_none() => self.place_root(&i.expr),
+            Expr::Unary(u) if matches!(u.op, UnOp::Deref(_)) => self.place_root(&u.expr),
             _ => None,
         }
     }

@@ -39,6 +39,9 @@ impl Walker {
 
     /// `x[i]` that is read.
     pub(crate) fn index(&mut self, e: &ExprIndex) -> Result<Code> {
+        if self.is_part(e) {
+            return self.part(e, false);
+        }
         let data = self.data(&e.expr);
         let base = match data {
             Some(var) => self.data_code(&e.expr, var),
@@ -63,7 +66,8 @@ impl Walker {
         let deref = quote_spanned!(first=> *#call);
         Ok(Code {
             shadow: parens(deref, join(first, last)),
-            ast: node(e.expr.span(), quote!(Index(&#base, &[#(#asts),*]))),
+            // An index that is out of range is reported there.
+            ast: node(e.index.span(), quote!(Index(&#base, &[#(#asts),*]))),
         })
     }
 
@@ -71,13 +75,17 @@ impl Walker {
     pub(crate) fn data_code(&self, e: &Expr, var: usize) -> Code {
         let number = var as u32;
         Code {
-            shadow: quote!(#e),
+            shadow: self.data_shadow(e, var),
             ast: node(e.span(), quote!(Var(#number))),
         }
     }
 
     /// `a.b` that is read.
     pub(crate) fn field(&mut self, e: &ExprField) -> Result<Code> {
+        let whole = Expr::Field(e.clone());
+        if self.is_chain(&whole) {
+            return self.chain(&whole, false);
+        }
         if let Some(var) = self.data(&e.base) {
             let name = &self.vars[var].name;
             return unsupported(
@@ -112,15 +120,13 @@ impl Walker {
                 }
                 None => unsupported(e, "only variables and elements can be assigned to"),
             },
+            Expr::Index(ix) if self.is_part(ix) => {
+                self.no_plain_update(e, change)?;
+                self.part(ix, true)
+            }
             Expr::Index(ix) => match self.data(&ix.expr) {
                 Some(var) => {
-                    if change == (Change::Update { atomic: false }) {
-                        return unsupported(
-                            e,
-                            "this operator cannot update an element that other iterations may change at the same time\n\
-                             help: write `x[i] = x[i] / v` if no other iteration does",
-                        );
-                    }
+                    self.no_plain_update(e, change)?;
                     let base = self.data_code(&ix.expr, var);
                     self.indexed(ix, base, "place", false)
                 }
@@ -130,13 +136,15 @@ impl Walker {
                 }
             },
             Expr::Field(f) => {
+                self.no_member_change(e)?;
                 let base = self.place(&f.base, change)?;
                 Ok(member_of(f, base))
             }
             Expr::MethodCall(m) if m.method == "no_activate" => {
-                let Some(var) = self.data(&m.receiver) else {
+                let Some(var) = self.data_variable(&m.receiver)? else {
                     return unsupported(m, "only fields have inactive elements");
                 };
+                let lets = self.take_lets();
                 if change == (Change::Update { atomic: false }) {
                     return unsupported(
                         e,
@@ -150,15 +158,22 @@ impl Walker {
                     );
                 };
                 let base = self.data_code(&m.receiver, var);
+                let index_at = index.span();
                 let (index, asts) = self.indices(index)?;
                 let (first, last) = ends(e);
                 let (from, _) = ends(&m.receiver);
                 let (shadow, base) = (base.shadow, base.ast);
                 let call = helper("existing", quote_spanned!(from=> & #shadow, #index), e);
                 let deref = quote_spanned!(first=> *#call);
+                if !lets.is_empty() {
+                    return unsupported(
+                        &m.receiver,
+                        "`no_activate` takes a field by its name\nhelp: give it one: `let x = &self.fields[k];`",
+                    );
+                }
                 Ok(Code {
                     shadow: parens(deref, join(first, last)),
-                    ast: node(m.receiver.span(), quote!(Existing(&#base, &[#(#asts),*]))),
+                    ast: node(index_at, quote!(Existing(&#base, &[#(#asts),*]))),
                 })
             }
             Expr::Tuple(t) if change == Change::Replace => {
@@ -319,12 +334,29 @@ impl Walker {
         })
     }
 
+    /// Whether it is indexed where a bundle begins.
+    fn is_part(&self, e: &ExprIndex) -> bool {
+        self.is_chain(&e.expr) || self.is_chain(&Expr::Index(e.clone()))
+    }
+
+    /// Rejects an update that is not atomic.
+    fn no_plain_update(&self, e: &Expr, change: Change) -> Result<()> {
+        if change == (Change::Update { atomic: false }) {
+            return unsupported(
+                e,
+                "this operator cannot update an element that other iterations may change at the same time\n\
+                 help: write `x[i] = x[i] / v` if no other iteration does",
+            );
+        }
+        Ok(())
+    }
+
     /// Rejects a field or array where a value is needed.
     pub(crate) fn no_data(&self, e: &Expr, var: usize) -> Result<()> {
         let name = &self.vars[var].name;
         match self.vars[var].kind {
             VarKind::Value => Ok(()),
-            VarKind::Data { .. } => unsupported(
+            VarKind::Data { .. } | VarKind::Member => unsupported(
                 e,
                 format!(
                     "`{name}` is a whole field or array: it can be indexed, looped over and passed to a `#[func]`"

@@ -1,10 +1,13 @@
-//! `let r = &v` and `let r = &mut v`: another name for a place.
+//! References to values: `let r = &v` and `let r = &mut v`, and parameters.
 
+use crate::params::is_array;
 use crate::place::Change;
+use crate::plain::{is_plain_type, is_value_name};
 use crate::scope::{Code, Walker, unsupported};
-use crate::span::node;
-use quote::quote;
-use syn::{ExprReference, Local, Pat, Result, spanned::Spanned};
+use crate::span::{ends, node, own};
+use proc_macro2::TokenStream;
+use quote::{quote, quote_spanned};
+use syn::{ExprReference, Local, Pat, PatType, Result, Type, spanned::Spanned};
 
 impl Walker {
     pub(crate) fn let_reference(&mut self, l: &Local, r: &ExprReference) -> Result<Code> {
@@ -34,4 +37,50 @@ impl Walker {
             ast: node(l.span(), quote!(LetRef(#var, &#ast))),
         })
     }
+}
+
+/// A parameter of a `#[func]` that is a reference to a value: a variable of the caller if it is exclusive, a copy if not.
+pub(crate) fn reference_param(
+    w: &mut Walker,
+    p: &PatType,
+    place: &TokenStream,
+) -> Result<TokenStream> {
+    let (Pat::Ident(name), Type::Reference(reference)) = (&*p.pat, &*p.ty) else {
+        return unsupported(&p.pat, "a parameter behind a reference is a plain name");
+    };
+    let exclusive = reference.mutability.is_some();
+    let var = w.declare_reference(&name.ident.to_string(), exclusive);
+    w.vars[var as usize].plain = is_plain_type(&p.ty);
+    let ty = &reference.elem;
+    let (first, _) = ends(ty);
+    let recorder = own("__recorder", first);
+    let number = w.written_type(quote_spanned!(first=> #recorder.ty_of::<#ty>();));
+    let kind = if exclusive {
+        quote!(Exclusive)
+    } else {
+        quote!(Value)
+    };
+    Ok(quote!(Param {
+        at: #place,
+        pat: Pat::Var { var: #var, mutable: false },
+        kind: ParamKind::#kind(#number),
+    }))
+}
+
+/// The type behind a reference, if it is that of a value. Shared references to values are those to arrays, numbers and vectors;
+/// others are fields, arrays of the host, or types that stand for them.
+pub(crate) fn referenced_value(ty: &Type) -> Option<&Type> {
+    let Type::Reference(r) = ty else {
+        return None;
+    };
+    let value = match (&*r.elem, r.mutability.is_some()) {
+        (Type::Array(_), _) => true,
+        (_, true) => !is_array(ty),
+        (Type::Path(p), false) => p.path.segments.last().is_some_and(|s| {
+            let name = s.ident.to_string();
+            is_value_name(&name) || name == "Self" || name == "Option"
+        }),
+        (_, false) => false,
+    };
+    value.then_some(&*r.elem)
 }

@@ -1,5 +1,6 @@
 //! The state of a walk over a body: variables, loops, and the slots allocated so far.
 
+use crate::member::Members;
 use crate::span::{ends, group, own, parens};
 use proc_macro2::{Delimiter, Ident, Span, TokenStream};
 use quote::{ToTokens, quote_spanned};
@@ -20,6 +21,8 @@ pub(crate) enum VarKind {
     Data {
         exclusive: bool,
     },
+    /// A member of a bundle: a field, a value, or several of them.
+    Member,
     Closure,
 }
 
@@ -76,6 +79,7 @@ pub(crate) struct Walker {
     /// In a parallel loop: outer variables that it reads, with positions.
     outer_reads: Vec<(usize, Span)>,
     in_parallel: bool,
+    pub(crate) members: Members,
 }
 
 impl Walker {
@@ -95,6 +99,7 @@ impl Walker {
             items: Vec::new(),
             outer_reads: Vec::new(),
             in_parallel: false,
+            members: Members::default(),
         }
     }
 
@@ -247,7 +252,9 @@ impl Walker {
     /// The field or array that an expression refers to, if it is one.
     pub(crate) fn data(&self, e: &Expr) -> Option<usize> {
         let var = self.variable(e)?;
-        matches!(self.vars[var].kind, VarKind::Data { .. }).then_some(var)
+        let found = matches!(self.vars[var].kind, VarKind::Data { .. }).then_some(var)?;
+        self.mark_whole(found);
+        Some(found)
     }
 
     /// Runs `f` and removes the names it declared.
@@ -322,7 +329,7 @@ impl Walker {
         let v = &mut self.vars[var];
         let name = &v.name;
         match v.kind {
-            VarKind::Data { .. } | VarKind::Closure => {
+            VarKind::Data { .. } | VarKind::Member | VarKind::Closure => {
                 return Err(Error::new(span, format!("`{name}` cannot be assigned to")));
             }
             VarKind::Value => {}

@@ -43,7 +43,7 @@ fn print_line(py: Python<'_>, line: &str) -> PyResult<()> {
     if stdout.is_none() {
         return Ok(());
     }
-    stdout.call_method1("write", (format!("{line}\n"),))?;
+    stdout.call_method1("write", (line,))?;
     Ok(())
 }
 

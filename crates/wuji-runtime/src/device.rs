@@ -146,7 +146,7 @@ impl Device {
         unsafe { self.backend.stream_waits(raw) }
     }
 
-    /// Passes every line that kernels print to a function, instead of standard output.
+    /// Passes every text that kernels print to a function, instead of standard output.
     pub fn on_print(&self, print: impl Fn(&str) + Send + Sync + 'static) {
         self.set_printer(move |line| {
             print(line);

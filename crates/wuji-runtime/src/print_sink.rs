@@ -6,7 +6,7 @@ use std::io::Write;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use wuji_ir::{Error, Result};
 
-/// Takes one line.
+/// Takes one text, with the line break that it ends with, if it does.
 type Printer = Arc<dyn Fn(&str) -> Result<()> + Send + Sync>;
 
 /// Receives an error.
@@ -107,21 +107,21 @@ impl PrintSink {
         let printer = lock(&self.printer).clone();
         let emit = |line: &str| match &printer {
             Some(print) => print(line),
-            None => write_line(line),
+            None => write_text(line),
         };
         for line in &collected.printed {
             emit(&line.text)?;
         }
         if collected.dropped_lines > 0 {
-            emit(&format!("... and {} more lines", collected.dropped_lines))?;
+            emit(&format!("... and {} more lines\n", collected.dropped_lines))?;
         }
         Ok(())
     }
 }
 
 /// Writes to standard output, which may be a closed pipe or a full device.
-fn write_line(line: &str) -> Result<()> {
-    let written = writeln!(std::io::stdout().lock(), "{line}");
+fn write_text(text: &str) -> Result<()> {
+    let written = std::io::stdout().lock().write_all(text.as_bytes());
     written.map_err(|e| {
         Error::new("W0516", "cannot print what a kernel prints")
             .note(format!("standard output: {e}"))

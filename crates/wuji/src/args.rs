@@ -40,6 +40,10 @@ pub(crate) enum ArgKind<'a> {
         field: entities::Field,
     },
     Array(ArrayOperand<'a>),
+    /// The members of a bundle, by name.
+    Bundle(Vec<(&'static str, Arg<'a>)>),
+    /// The items of an array of fields or bundles.
+    List(Vec<Arg<'a>>),
 }
 
 /// An array argument, or a copy of it where the host layout differs from that of kernels.

@@ -10,8 +10,8 @@ use crate::element::Element;
 use crate::graph::Step;
 use crate::host::FieldHandle;
 use crate::lang;
-use crate::lang::ast::{Ast, Pat};
-use crate::lang::recording::{Bound, Recording};
+use crate::lang::ast::{Ast, ParamKind, Pat};
+use crate::lang::recording::{Bound, Function, Recording, TypeTag};
 use crate::layout::{TreeBody, TreeInner};
 use crate::world::{World, here};
 use smallvec::SmallVec;
@@ -149,35 +149,65 @@ impl<'a> Call<'a> {
         self.no_grad = true;
     }
 
-    /// The next argument.
-    pub fn arg(&mut self, arg: impl KernelArg<'a>) {
-        let kind = match arg.arg() {
-            Ok(Arg(ArgKind::World(world))) => {
-                self.enter(world);
-                Kind::World
+    /// The next argument; gives what it is.
+    pub fn arg(&mut self, arg: impl KernelArg<'a>) -> TypeTag {
+        match arg.arg() {
+            Ok(arg) => self.add(arg),
+            Err(error) => self.refuse(error),
+        }
+    }
+
+    /// An argument that cannot be passed.
+    pub(crate) fn refuse(&mut self, error: Error) -> TypeTag {
+        self.fail(error);
+        TypeTag::Unit
+    }
+
+    /// The world of the kernel, unless an argument is in one.
+    pub(crate) fn or_enter(&mut self, world: Option<&World>) {
+        if let (None, Some(world)) = (&self.world, world) {
+            self.enter(world);
+        }
+    }
+
+    /// An argument, or all that a bundle holds.
+    pub(crate) fn add(&mut self, arg: Arg<'a>) -> TypeTag {
+        let (kind, tag) = match arg.0 {
+            ArgKind::Bundle(members) => {
+                let members = members.into_iter().map(|(name, m)| (name, self.add(m)));
+                return TypeTag::Bundle(members.collect());
             }
-            Ok(Arg(ArgKind::Value { ty, slots, field })) => {
+            ArgKind::List(items) => {
+                let n = items.len();
+                let tags = items.into_iter().map(|m| self.add(m));
+                return TypeTag::Array(Box::new(tags.last().unwrap_or(TypeTag::Unit)), n);
+            }
+            ArgKind::World(world) => {
+                self.enter(world);
+                (Kind::World, TypeTag::Data)
+            }
+            ArgKind::Value { ty, slots, field } => {
                 self.params.extend(slots);
                 if let Some(field) = field {
                     self.enter(&field.tree.world);
                     let values = self.args.iter().filter(|a| matches!(a, Kind::Value(_)));
                     self.scalars.push((values.count() as u32, field.clone()));
                 }
-                Kind::Value(ty)
+                (Kind::Value(ty), TypeTag::Element(ty))
             }
-            Ok(Arg(ArgKind::Field { tree, field })) => {
+            ArgKind::Field { tree, field } => {
                 self.enter(&tree.world);
                 let known = self.trees.iter().position(|t| Arc::ptr_eq(t, tree));
                 let number = known.unwrap_or_else(|| {
                     self.trees.push(tree.clone());
                     self.trees.len() - 1
                 });
-                Kind::Field(number as u32, field)
+                (Kind::Field(number as u32, field), TypeTag::Data)
             }
-            Ok(Arg(ArgKind::Array(operand))) => Kind::Array(self.add_array(operand)),
-            Err(error) => return self.fail(error),
+            ArgKind::Array(operand) => (Kind::Array(self.add_array(operand)), TypeTag::Data),
         };
         self.args.push(kind);
+        tag
     }
 
     /// The number of an array; the same one has one number, as fields do.
@@ -410,7 +440,10 @@ impl Source<'_> {
     fn compile(&self, world: &World, recording: &Recording) -> Result<Compiled> {
         let mut m = Module::new(self.name);
         let first_field = self.add_trees(&mut m);
-        let ast = recording.functions.first().map(|f| f.ast);
+        let names = recording
+            .functions
+            .first()
+            .map_or(Vec::new(), argument_names);
         for (k, ((view, ty), alone)) in
             (self.views.iter().zip(self.types).zip(unaliased(self.views))).enumerate()
         {
@@ -420,7 +453,7 @@ impl Source<'_> {
                 .position(|a| matches!(a, Kind::Array(n) if *n as usize == k));
             let elem = ty(&mut m.structs);
             m.arrays.push(module::ArrayData {
-                name: name_of(ast, place.unwrap_or(usize::MAX)),
+                name: name_of(&names, place.unwrap_or(usize::MAX)),
                 elem,
                 rank: view.rank() as u8,
                 writable: view.is_writable(),
@@ -435,7 +468,7 @@ impl Source<'_> {
                 Kind::Value(ty) => {
                     let ty = ty(&mut m.structs);
                     m.params.push(module::Param {
-                        name: name_of(ast, k),
+                        name: name_of(&names, k),
                         ty,
                     });
                     Bound::Value
@@ -579,14 +612,31 @@ impl Compiled {
     }
 }
 
+/// The name of the parameter that each argument belongs to.
+fn argument_names(kernel: &Function) -> Vec<String> {
+    let mut names = Vec::new();
+    for (k, param) in kernel.ast.params.iter().enumerate() {
+        let count = match param.kind {
+            ParamKind::Value(_) | ParamKind::Data => 1,
+            ParamKind::Bundle(tag) => kernel.types.get(tag as usize).map_or(0, TypeTag::leaves),
+        };
+        let name = param_name(kernel.ast, k);
+        names.extend(std::iter::repeat_n(name, count));
+    }
+    names
+}
+
+fn name_of(names: &[String], argument: usize) -> String {
+    let name = names.get(argument);
+    name.cloned()
+        .unwrap_or_else(|| format!("argument {argument}"))
+}
+
 /// The name of a parameter in the source.
-fn name_of(ast: Option<&'static Ast>, param: usize) -> String {
-    let name = || {
-        let ast = ast?;
-        match ast.params.get(param)?.pat {
-            Pat::Var { var, .. } => ast.vars.get(var as usize),
-            Pat::Wild | Pat::Parts(_) | Pat::Fields(_) => None,
-        }
+fn param_name(ast: &Ast, param: usize) -> String {
+    let name = || match ast.params.get(param)?.pat {
+        Pat::Var { var, .. } => ast.vars.get(var as usize),
+        Pat::Wild | Pat::Parts(_) | Pat::Fields(_) => None,
     };
     name().map_or_else(|| format!("argument {param}"), |n| (*n).to_owned())
 }

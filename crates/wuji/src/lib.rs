@@ -36,9 +36,11 @@ pub mod array;
 
 mod autodiff;
 pub mod axes;
+pub mod bundle;
 pub mod cells;
 pub mod dynamic;
 pub mod element;
+mod features;
 pub mod field;
 mod graph;
 mod host;
@@ -66,6 +68,7 @@ pub mod world;
 
 pub use array::{Array, ArrayMut, SharedArray};
 pub use autodiff::{Differentiable, GradReport, Param, SavedField, StepPlan, StepReport, Tape};
+pub use bundle::Fields;
 pub use cells::Cells;
 pub use element::Element;
 pub use field::{Field, Window};
@@ -77,7 +80,7 @@ pub use nd_array::NdArray;
 pub use world::{World, WorldBuilder};
 pub use wuji_compile::{Decision, Math, Remark};
 pub use wuji_ir::{Error, Position, Result};
-pub use wuji_macros::{Element, func, kernel};
+pub use wuji_macros::{Element, Fields, func, kernel};
 pub use wuji_runtime::cache::{Cache, Choice as CacheChoice};
 pub use wuji_runtime::cuda::LibdeviceChoice;
 pub use wuji_runtime::cuda::{DeviceInfo as CudaDevice, devices as cuda_devices};
@@ -95,7 +98,7 @@ pub mod prelude {
     pub use crate::lang::*;
     pub use crate::quantized::{QuantizedType, qfixed, qfixed_scaled, qfloat, qint};
     pub use crate::{
-        Array, ArrayMut, Cells, Element, Field, Math, NdArray, Param, SharedArray, Tier, World,
-        func, kernel,
+        Array, ArrayMut, Cells, Element, Field, Fields, Math, NdArray, Param, SharedArray, Tier,
+        World, func, kernel,
     };
 }

@@ -179,7 +179,7 @@ impl World {
         listening.map_err(|e| e.at(Some(at)))
     }
 
-    /// Hands every line that kernels print to a function, instead of standard output.
+    /// Hands every text that kernels print to a function, instead of standard output. The text of a `println!` ends with a line break.
     pub fn on_print(&self, print: impl Fn(&str) + Send + Sync + 'static) {
         self.inner.device.on_print(print);
     }
@@ -422,6 +422,7 @@ pub struct WorldBuilder {
     device: DeviceOptions,
     options: Options,
     debug_said: bool,
+    check_reads_said: bool,
     lazy: Option<bool>,
     window: Option<usize>,
 }
@@ -558,7 +559,7 @@ impl WorldBuilder {
         self
     }
 
-    /// Adds checks that cost time: overflow of index arithmetic. Default: whether the environment variable `WUJI_DEBUG` is 1.
+    /// Adds checks that cost time: overflow of index arithmetic, and [out-of-range reads](WorldBuilder::check_reads). Default: whether the environment variable `WUJI_DEBUG` is 1.
     /// Out-of-range writes and failed assertions are reported in every world.
     ///
     /// ```
@@ -585,7 +586,8 @@ impl WorldBuilder {
         self
     }
 
-    /// Reports out-of-bounds reads as errors. Without it, such a read gives zero, which is no error. Costs time.
+    /// Reports out-of-bounds reads as errors. Without it, such a read gives zero, which is no error. Costs time. Default: whether the world
+    /// is a [debug](WorldBuilder::debug) world.
     ///
     /// ```
     /// use wuji::prelude::*;
@@ -607,6 +609,7 @@ impl WorldBuilder {
     /// ```
     pub fn check_reads(mut self, check: bool) -> WorldBuilder {
         self.options.check_reads = check;
+        self.check_reads_said = true;
         self
     }
 
@@ -711,6 +714,9 @@ impl WorldBuilder {
         let at = here(Location::caller());
         if !self.debug_said {
             self.options.debug = std::env::var_os("WUJI_DEBUG").is_some_and(|v| v == "1");
+        }
+        if !self.check_reads_said {
+            self.options.check_reads = self.options.debug;
         }
         if self.options.debug {
             self.device.wait_for_launches.get_or_insert(true);

@@ -1,18 +1,18 @@
 //! Smoke in a closed box with Stam's stable fluids: advection, then projection to a divergence-free velocity.
 
 use super::{Example, Media, Outcome, Stage, Summary};
-use std::cell::Cell;
 use wuji::prelude::*;
 
 const DT: f32 = 1.0;
-const PRESSURE_STEPS: usize = 40;
+/// Of the pressure solver, per frame; each is two Jacobi iterations.
+const PRESSURE_STEPS: usize = 20;
 
 pub const FLUID: Example = Example {
     name: "fluid",
     about: "stable fluids: coloured smoke from two colliding jets",
-    long: "Four kernels per frame: semi-Lagrangian advection with linear interpolation, divergence, 40 Jacobi \
-           iterations for the pressure, and projection. One generic #[func] samples velocities and colours alike. With --view \
-           the left button stirs the fluid.",
+    long: "The fields are one struct, a bundle, and the kernels are its methods: semi-Lagrangian advection with linear \
+           interpolation, divergence, 40 Jacobi iterations for the pressure, and projection. One generic #[func] samples \
+           velocities and colours alike. With --view the left button stirs the fluid.",
     size: ("cells along each side", 256),
     frames: 150,
     media: Media::Moving,
@@ -20,6 +20,111 @@ pub const FLUID: Example = Example {
     file: file!(),
     source: include_str!("fluid.rs"),
 };
+
+/// What the fluid carries along.
+#[derive(Fields)]
+struct Flow {
+    v: Field<Vec2, 2>,
+    dye: Field<Vec3, 2>,
+}
+
+#[derive(Fields)]
+struct Fluid {
+    now: Flow,
+    /// After advection, before projection.
+    moved: Flow,
+    p: [Field<f32, 2>; 2],
+    divergence: Field<f32, 2>,
+}
+
+impl Fluid {
+    fn new(world: &World, n: u64) -> wuji::Result<Fluid> {
+        let flow = || {
+            wuji::Result::Ok(Flow {
+                v: world.field("v", [n, n])?,
+                dye: world.field("dye", [n, n])?,
+            })
+        };
+        Ok(Fluid {
+            now: flow()?,
+            moved: flow()?,
+            p: [world.field("p", [n, n])?, world.field("new p", [n, n])?],
+            divergence: world.field("divergence", [n, n])?,
+        })
+    }
+
+    fn step(&self) -> wuji::Result<()> {
+        self.advect()?;
+        self.diverge()?;
+        for _ in 0..PRESSURE_STEPS {
+            self.relax()?;
+        }
+        self.project()
+    }
+}
+
+#[kernel]
+impl Fluid {
+    /// Semi-Lagrangian advection: traces the velocity back.
+    fn advect(&self) {
+        let last = self.now.v.shape().cast::<f32>() - Vec2::splat(1.0);
+        for [i, j] in self.now.v {
+            let here = vec2(i as f32, j as f32);
+            let there = (here - self.now.v[[i, j]] * DT).clamp(Vec2::splat(0.0), last);
+            self.moved.v[[i, j]] = sample(&self.now.v, there);
+            self.moved.dye[[i, j]] = sample(&self.now.dye, there) * 0.995;
+        }
+    }
+
+    /// A jet: accelerates and colours the fluid within a radius.
+    fn push(&self, at: Vec2, force: Vec2, color: Vec3) {
+        let (v, dye) = (&self.now.v, &self.now.dye);
+        let n = v.shape().x as f32;
+        for [i, j] in v {
+            let d = (vec2(i as f32, j as f32) / n - at).norm() * 24.0;
+            let strength = (-d * d).exp();
+            v[[i, j]] = v[[i, j]] + force * (n * strength);
+            dye[[i, j]] = mix(dye[[i, j]], color, strength * 0.3);
+        }
+    }
+
+    fn diverge(&self) {
+        let v = &self.moved.v;
+        for [i, j] in v {
+            self.divergence[[i, j]] =
+                0.5 * (v[[i + 1, j]].x - v[[i - 1, j]].x + v[[i, j + 1]].y - v[[i, j - 1]].y);
+        }
+    }
+
+    /// Two Jacobi iterations.
+    fn relax(&self) {
+        for [i, j] in self.p[0] {
+            self.p[1][[i, j]] = 0.25 * (around(&self.p[0], i, j) - self.divergence[[i, j]]);
+        }
+        for [i, j] in self.p[1] {
+            self.p[0][[i, j]] = 0.25 * (around(&self.p[1], i, j) - self.divergence[[i, j]]);
+        }
+    }
+
+    /// Subtracts the pressure gradient, which makes the velocity divergence-free. Nothing flows through the walls.
+    fn project(&self) {
+        let p = &self.p[0];
+        let last = p.shape();
+        for [i, j] in p {
+            let x = pressure(p, i + 1, j) - pressure(p, i - 1, j);
+            let y = pressure(p, i, j + 1) - pressure(p, i, j - 1);
+            let mut flow = self.moved.v[[i, j]] - vec2(x, y) * 0.5;
+            if i == 0 || i == last.x - 1 {
+                flow.x = 0.0;
+            }
+            if j == 0 || j == last.y - 1 {
+                flow.y = 0.0;
+            }
+            self.now.v[[i, j]] = flow;
+            self.now.dye[[i, j]] = self.moved.dye[[i, j]];
+        }
+    }
+}
 
 /// Bilinear interpolation of the four cells around a point, for velocities and colours.
 #[func]
@@ -31,132 +136,43 @@ fn sample<const N: usize>(x: &Field<Vector<f32, N>, 2>, at: Vec2) -> Vector<f32,
     mix(low, high, f.y)
 }
 
-/// Semi-Lagrangian advection: traces the velocity back.
-#[kernel]
-fn advect(
-    v: &Field<Vec2, 2>,
-    dye: &Field<Vec3, 2>,
-    new_v: &Field<Vec2, 2>,
-    new_dye: &Field<Vec3, 2>,
-) {
-    let last = v.shape().cast::<f32>() - Vec2::splat(1.0);
-    for [i, j] in v {
-        let here = vec2(i as f32, j as f32);
-        let there = (here - v[[i, j]] * DT).clamp(Vec2::splat(0.0), last);
-        new_v[[i, j]] = sample(v, there);
-        new_dye[[i, j]] = sample(dye, there) * 0.995;
-    }
-}
-
-/// A jet: accelerates and colours the fluid within a radius.
-#[kernel]
-fn push(v: &Field<Vec2, 2>, dye: &Field<Vec3, 2>, at: Vec2, force: Vec2, color: Vec3) {
-    let n = v.shape().x as f32;
-    for [i, j] in v {
-        let d = (vec2(i as f32, j as f32) / n - at).norm() * 24.0;
-        let strength = (-d * d).exp();
-        v[[i, j]] = v[[i, j]] + force * (n * strength);
-        dye[[i, j]] = mix(dye[[i, j]], color, strength * 0.3);
-    }
-}
-
-#[kernel]
-fn divergence(v: &Field<Vec2, 2>, out: &Field<f32, 2>) {
-    for [i, j] in v {
-        out[[i, j]] = 0.5 * (v[[i + 1, j]].x - v[[i - 1, j]].x + v[[i, j + 1]].y - v[[i, j - 1]].y);
-    }
-}
-
-/// Jacobi iteration with Neumann boundaries: the pressure in a wall is that of its neighbour.
+/// Neumann boundaries: the pressure in a wall is that of its neighbour.
 #[func]
 fn pressure(p: &Field<f32, 2>, i: i32, j: i32) -> f32 {
     let last = p.shape();
     p[[i.clamp(0, last.x - 1), j.clamp(0, last.y - 1)]]
 }
 
-#[kernel]
-fn jacobi(p: &Field<f32, 2>, divergence: &Field<f32, 2>, new_p: &Field<f32, 2>) {
-    for [i, j] in p {
-        let beside = pressure(p, i - 1, j) + pressure(p, i + 1, j);
-        let above = pressure(p, i, j - 1) + pressure(p, i, j + 1);
-        new_p[[i, j]] = 0.25 * (beside + above - divergence[[i, j]]);
-    }
-}
-
-/// Subtracts the pressure gradient, which makes the velocity divergence-free. Nothing flows through the walls.
-#[kernel]
-fn project(v: &Field<Vec2, 2>, p: &Field<f32, 2>) {
-    let last = v.shape();
-    for [i, j] in v {
-        let x = pressure(p, i + 1, j) - pressure(p, i - 1, j);
-        let y = pressure(p, i, j + 1) - pressure(p, i, j - 1);
-        let mut flow = v[[i, j]] - vec2(x, y) * 0.5;
-        if i == 0 || i == last.x - 1 {
-            flow.x = 0.0;
-        }
-        if j == 0 || j == last.y - 1 {
-            flow.y = 0.0;
-        }
-        v[[i, j]] = flow;
-    }
+#[func]
+fn around(p: &Field<f32, 2>, i: i32, j: i32) -> f32 {
+    let beside = pressure(p, i - 1, j) + pressure(p, i + 1, j);
+    let above = pressure(p, i, j - 1) + pressure(p, i, j + 1);
+    beside + above
 }
 
 fn run(stage: &mut Stage) -> Outcome<Summary> {
-    let world = stage.world();
     let n = stage.size();
-    let v = [
-        world.field::<Vec2, 2>("v", [n, n])?,
-        world.field::<Vec2, 2>("new_v", [n, n])?,
-    ];
-    let dye = [
-        world.field::<Vec3, 2>("dye", [n, n])?,
-        world.field::<Vec3, 2>("new_dye", [n, n])?,
-    ];
-    let p = [
-        world.field::<f32, 2>("p", [n, n])?,
-        world.field::<f32, 2>("new_p", [n, n])?,
-    ];
-    let div = world.field::<f32, 2>("divergence", [n, n])?;
-    dye[0].fill(vec3(0.02, 0.03, 0.06))?;
-    let newest = Cell::new(0);
+    let fluid = Fluid::new(&stage.world(), n as u64)?;
+    fluid.now.dye.fill(vec3(0.02, 0.03, 0.06))?;
     let mut held: Option<[f32; 2]> = None;
     stage.play(
         |input| {
-            let (now, next) = (input.frame % 2, (input.frame + 1) % 2);
-            let (v_now, dye_now, v_next, dye_next) = (&v[now], &dye[now], &v[next], &dye[next]);
             let sway = (input.frame as f32 * 0.09).sin() * 0.0012;
-            push(
-                v_now,
-                dye_now,
-                vec2(0.12, 0.32),
-                vec2(0.0022, sway),
-                vec3(1.0, 0.42, 0.1),
-            )?;
-            push(
-                v_now,
-                dye_now,
-                vec2(0.88, 0.68),
-                vec2(-0.0022, sway),
-                vec3(0.15, 0.55, 1.0),
-            )?;
+            let (left, right) = (vec2(0.12, 0.32), vec2(0.88, 0.68));
+            fluid.push(left, vec2(0.0022, sway), vec3(1.0, 0.42, 0.1))?;
+            fluid.push(right, vec2(-0.0022, sway), vec3(0.15, 0.55, 1.0))?;
             if let (Some(at), Some(before)) = (input.pointer, held) {
                 let by = vec2(at[0] - before[0], at[1] - before[1]) * 0.1;
-                push(v_now, dye_now, Vector(at), by, vec3(0.9, 0.95, 1.0))?;
+                fluid.push(Vector(at), by, vec3(0.9, 0.95, 1.0))?;
             }
             held = input.pointer;
-            advect(v_now, dye_now, v_next, dye_next)?;
-            divergence(v_next, &div)?;
-            for step in 0..PRESSURE_STEPS {
-                jacobi(&p[step % 2], &div, &p[(step + 1) % 2])?;
-            }
-            newest.set(next);
-            project(v_next, &p[0])
+            fluid.step()
         },
-        || dye[newest.get()].to_picture(),
+        || fluid.now.dye.to_picture(),
     )?;
     Ok(Summary::new(
         format!("{n}x{n} cells"),
-        PRESSURE_STEPS,
+        2 * PRESSURE_STEPS,
         "iterations",
     ))
 }

@@ -164,8 +164,7 @@ def kernel_print(args: list[Any], sep: Any = " ", end: Any = "\n") -> None:
         if k:
             message.text(sep)
         message.add(arg)
-    # The core ends every line, unless it is marked.
-    message.text(end[:-1] if end.endswith("\n") else end + _NO_NEWLINE)
+    message.text(end)
     context.builder().print(message.pieces, message.values)
 
 
@@ -174,8 +173,7 @@ def _default_decimals(dtype: dtypes.DataType) -> int:
     return 12 if dtype is dtypes.f64 else 6
 
 
-# Marks in printed lines: a line without a line break, and numbers that Python formats.
-_NO_NEWLINE = "\0"
+# Marks in printed text: numbers that Python formats.
 _BEGIN, _MIDDLE, _END = "\1\2\3"
 _MARKED = re.compile(f"{_BEGIN}([^{_MIDDLE}]*){_MIDDLE}([^{_END}]*){_END}")
 
@@ -189,7 +187,7 @@ def _format_match(found: re.Match[str]) -> str:
 
 
 def format_marked(text: str) -> str:
-    """Format the marked numbers in a printed line."""
+    """Format the marked numbers in a printed text."""
     return _MARKED.sub(_format_match, text) if _BEGIN in text else text
 
 
@@ -199,7 +197,7 @@ def write_line(line: str) -> None:
     out = sys.stdout
     if out is None:  # as for `print`
         return
-    out.write(line[:-1] if line.endswith(_NO_NEWLINE) else line + "\n")
+    out.write(line)
 
 
 def kernel_assert(condition: Expr, user_message: Any, source: str) -> None:

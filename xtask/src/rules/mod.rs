@@ -9,6 +9,7 @@ mod doc_paths;
 mod file_size;
 mod global_state;
 mod layers;
+pub(crate) mod manifests;
 mod node_kind_matches;
 mod op_matches;
 mod pass_imports;
@@ -65,6 +66,11 @@ const RULES: &[Rule] = &[
         name: "layers",
         sentence: "crates depend on lower layers only",
         check: layers::check,
+    },
+    Rule {
+        name: "manifests",
+        sentence: "published crates have metadata, versions and a section of CHANGELOG.md",
+        check: manifests::check,
     },
     Rule {
         name: "node_kind_matches",

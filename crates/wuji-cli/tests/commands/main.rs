@@ -3,6 +3,7 @@
 mod cuda;
 mod flow;
 mod library;
+mod new;
 mod opt;
 mod run;
 mod tune;

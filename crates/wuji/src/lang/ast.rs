@@ -41,6 +41,8 @@ pub enum ParamKind {
     Closure,
     /// A field, an array or a world.
     Data,
+    /// A bundle of fields, or a member of one: number of the type, which lists the arguments that it is made of.
+    Bundle(u32),
 }
 
 #[derive(Debug)]
@@ -131,6 +133,8 @@ pub enum Kind {
     LetElse(&'static Choice, Node, Node),
     /// A variable that refers to a place.
     LetRef(u32, Node),
+    /// A name for a field, an array, or a bundle of them: variable, data.
+    LetData(u32, Node),
     /// Closure variable, parameters, body.
     LetClosure(u32, &'static [Pat], Node),
     Assign(Node, Node),

@@ -98,6 +98,7 @@ mod matrix;
 mod num;
 #[doc(hidden)]
 pub mod operators;
+mod parts;
 #[doc(hidden)]
 pub mod private;
 mod record;

@@ -3,7 +3,8 @@
 pub use super::ast;
 pub use super::calls::{NotPlain, Plain, asked};
 pub use super::operators::{self, Fieldwise, NotOwn, Own};
-pub use super::record::{IsFunc, IsPlain, Recorder, Value, record_func, recording};
+pub use super::parts::{Handle, part, part_mut};
+pub use super::record::{Data, IsFunc, IsPlain, Recorder, Value, record_func, recording};
 pub use super::shadow::{
     OnlyInKernels, activate, append, append_value, at, deactivate, each_array, each_vector, elem,
     existing, index, index_mut, is_active, items, len, length, method1, method2, method3, method4,
@@ -21,15 +22,16 @@ use super::record::{instance, record_kernel};
 use super::recording::TypeTag;
 use crate::args::KernelArg;
 use crate::autodiff::{InMode, Mode, Param};
+use crate::bundle::{Fields, Member};
 use crate::cells::Cells;
 use crate::element::Element;
 use crate::field::Field;
 use crate::launch::{Call, KernelResult};
 use crate::nd_array::NdArray;
 use crate::world::World;
-use wuji_ir::Result;
 use wuji_ir::enums;
 use wuji_ir::types::StructType;
+use wuji_ir::{Error, Result};
 
 /// Starts a call of a kernel. `instance` is a closure of the instance that is called.
 #[track_caller]
@@ -109,8 +111,30 @@ pub fn with_gradient<R: KernelResult>(
 }
 
 /// An argument behind a reference.
-pub fn data<'a, X: KernelArg<'a>>(call: &mut Call<'a>, x: X) {
-    call.arg(x);
+pub fn data<'a, X: KernelArg<'a>>(call: &mut Call<'a>, x: X) -> TypeTag {
+    call.arg(x)
+}
+
+/// A member of a bundle.
+pub fn member<'a, M: Member>(call: &mut Call<'a>, member: &'a M) -> TypeTag {
+    match member.member() {
+        Ok(arg) => call.add(arg),
+        Err(error) => call.refuse(error),
+    }
+}
+
+/// The world of a bundle, where a kernel uses no field of it.
+pub fn enter<B: Fields>(call: &mut Call<'_>, bundle: &B) {
+    call.or_enter(bundle.world());
+}
+
+/// The world of a bundle.
+pub fn world_of<B: Fields>(bundle: &B) -> Result<World> {
+    bundle.world().cloned().ok_or_else(|| {
+        Error::new("W0116", "the bundle has no world to run a kernel in")
+            .note("a kernel runs in the world of its fields, and the bundle has none")
+            .help("put the world into the bundle: `world: World`")
+    })
 }
 
 /// What a kernel can return: an element, or nothing.

@@ -497,7 +497,7 @@ impl TypeTag {
     pub fn element(&self, structs: &mut Structs) -> Option<wuji_ir::types::Type> {
         match self {
             TypeTag::Element(ty) => Some(ty(structs)),
-            TypeTag::Unit | TypeTag::Array(..) | TypeTag::Data => None,
+            TypeTag::Unit | TypeTag::Array(..) | TypeTag::Data | TypeTag::Bundle(_) => None,
         }
     }
 }

@@ -33,6 +33,8 @@ pub enum TypeTag {
     Array(Box<TypeTag>, usize),
     /// A field or a host array; which one, is bound at the launch.
     Data,
+    /// A bundle of fields: its members by name.
+    Bundle(Vec<(&'static str, TypeTag)>),
 }
 
 /// The value of a constant, const parameter or static.
@@ -75,6 +77,27 @@ pub enum Bound {
     World,
     Field(wuji_ir::entities::Field),
     Array(wuji_ir::entities::Array),
+}
+
+impl TypeTag {
+    /// How many arguments of a launch it is made of.
+    pub fn leaves(&self) -> usize {
+        match self {
+            TypeTag::Unit => 0,
+            TypeTag::Element(_) | TypeTag::Data => 1,
+            TypeTag::Array(part, n) => part.leaves() * n,
+            TypeTag::Bundle(members) => members.iter().map(|m| m.1.leaves()).sum(),
+        }
+    }
+
+    /// Whether it is a value, or an array of values.
+    pub fn is_value(&self) -> bool {
+        match self {
+            TypeTag::Unit | TypeTag::Element(_) => true,
+            TypeTag::Array(part, _) => part.is_value(),
+            TypeTag::Data | TypeTag::Bundle(_) => false,
+        }
+    }
 }
 
 impl Constant {

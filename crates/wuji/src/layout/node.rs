@@ -225,7 +225,7 @@ impl<'a> Node<'a> {
         let state = &mut *self.build.state.borrow_mut();
         let offset = self.offset.as_ref().map(|(from, n)| (&from[..], *n));
         let put = state
-            .has_rank(self.node, name, D)
+            .can_place(self.node, name, D)
             .and_then(|()| state.put(self.node, name, Elem::Typed(elem), view, offset));
         match put {
             Ok(field) => field,
@@ -294,7 +294,18 @@ impl State {
         Ok(())
     }
 
-    pub(super) fn has_rank(&self, node: entities::Node, name: &str, rank: usize) -> Result<()> {
+    /// Whether a field of this name and rank can be placed in the cells of a node.
+    pub(super) fn can_place(&self, node: entities::Node, name: &str, rank: usize) -> Result<()> {
+        if !name.is_empty() && self.names.iter().any(|n| n == name) {
+            let what = format!("this layout has a field `{name}` already");
+            return Err(Error::new("W0136", what)
+                .note("errors, reports and saved fields refer to a field by its name")
+                .help("give the field another name, or place it in a layout of its own"));
+        }
+        self.has_rank(node, name, rank)
+    }
+
+    fn has_rank(&self, node: entities::Node, name: &str, rank: usize) -> Result<()> {
         let axes = self.data.axes(node);
         if axes.len() == rank {
             return Ok(());

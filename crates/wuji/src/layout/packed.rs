@@ -221,7 +221,7 @@ impl Node<'_> {
             offset: self.offset.as_ref().map(|(from, n)| (&from[..], *n)),
         };
         let put = state
-            .has_rank(self.node, name, D)
+            .can_place(self.node, name, D)
             .and_then(|()| put(state, &request));
         let field = put.unwrap_or_else(|error| {
             state.fail(error.at(Some(here(at))));

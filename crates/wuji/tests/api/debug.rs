@@ -1,4 +1,4 @@
-//! Debug worlds report index arithmetic that wraps, compiled and interpreted, and report nothing else. Reads are checked on request.
+//! Debug worlds report index arithmetic that wraps, and reads that are out of range; other worlds check reads on request.
 
 use wuji::prelude::*;
 
@@ -183,6 +183,50 @@ fn reads_are_checked_on_request() {
             );
         }
     }
+}
+
+#[kernel]
+fn first_of(a: &Array<f32, 2>, b: &NdArray<f32, 1>, y: &Field<f32, 1>, row: i32) {
+    for [i] in y {
+        y[[i]] = a[[row, 0]] + b[[row]];
+    }
+}
+
+#[test]
+fn debug_worlds_check_reads() {
+    for world in worlds() {
+        let x = world.field::<i32, 1>("x", 4).unwrap();
+        let y = world.field::<i32, 1>("y", 4).unwrap();
+        neighbours(&x, &y, 0).unwrap();
+        let error = neighbours(&x, &y, 1).unwrap_err();
+        assert_eq!(error.code, "W0401");
+        let message = "kernel `neighbours` read field `x` outside of its bounds";
+        assert_eq!(error.message, message);
+        // The index, in `y[[i]] = x[[i + step]]`.
+        let at = error.at.as_ref().map(|at| at.column);
+        assert_eq!(at, Some(20), "{error}");
+        let error = from_host(&y, &[1, 2, 3, 4], 1).unwrap_err();
+        let message = "kernel `from_host` read array `a` outside of its bounds";
+        assert_eq!(error.message, message);
+        let z = world.field::<f32, 1>("z", 4).unwrap();
+        let two = world.nd_array::<f32, 1>("two", [2]).unwrap();
+        let numbers = [0.0; 4];
+        let square = Array::new(&numbers, [2, 2]).unwrap();
+        first_of(&square, &two, &z, 1).unwrap();
+        let error = first_of(&square, &two, &z, 2).unwrap_err().to_string();
+        for array in ["read array `a`", "read array `b`"] {
+            assert!(error.contains(array), "{error}");
+        }
+    }
+}
+
+#[test]
+fn debug_worlds_without_checks_of_reads() {
+    let builder = World::builder().check_reads(false).debug(true);
+    let world = builder.build().unwrap();
+    let x = world.field::<i32, 1>("x", 4).unwrap();
+    let y = world.field::<i32, 1>("y", 4).unwrap();
+    neighbours(&x, &y, 1).unwrap();
 }
 
 #[kernel]

@@ -9,6 +9,7 @@ mod agree;
 mod array_gradients;
 mod backend;
 mod bad_input;
+mod bundles;
 mod cache;
 mod compile_fail;
 mod cuda;
@@ -31,6 +32,7 @@ mod limits;
 mod nested_tapes;
 mod operators;
 mod ordinary;
+mod printing;
 #[path = "../../../wuji-runtime/tests/runtime/process.rs"]
 mod process;
 mod quantized;

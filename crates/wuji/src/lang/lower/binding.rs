@@ -2,6 +2,7 @@
 
 use super::place::PlaceRef;
 use crate::lang::ast::{Expr, Pat};
+use std::rc::Rc;
 use wuji_ir::entities::{Array, Field, Local, Temp, Value};
 use wuji_ir::types::Type;
 
@@ -62,6 +63,15 @@ pub(super) struct Closure {
     pub(super) frame: usize,
 }
 
+/// Several fields or arrays under one name.
+#[derive(Clone, Debug)]
+pub(super) enum Group {
+    /// The members of a bundle.
+    Bundle(Vec<(&'static str, Binding)>),
+    /// The items of an array.
+    List(Vec<Binding>),
+}
+
 /// What a variable is.
 #[derive(Clone, Debug)]
 pub(super) enum Binding {
@@ -75,5 +85,6 @@ pub(super) enum Binding {
     /// What a reference refers to.
     Place(PlaceRef),
     Data(Data),
+    Group(Rc<Group>),
     Closure(Closure),
 }

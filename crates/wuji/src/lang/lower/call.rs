@@ -110,15 +110,8 @@ impl<'r> Body<'_, 'r> {
         let mut bound = Vec::new();
         for (param, arg) in source.ast.params.iter().zip(args) {
             match (param.kind, &arg.kind) {
-                (ParamKind::Data, Kind::Var(var)) => {
-                    bound.push(Err(Binding::Data(self.data(arg.at, *var)?)));
-                }
-                (ParamKind::Data, _) => {
-                    return Err(self.fail(
-                        arg.at,
-                        MISTAKE,
-                        "a field or array is passed by its name",
-                    ));
+                (ParamKind::Data | ParamKind::Bundle(_), _) => {
+                    bound.push(Err(self.data_binding(arg)?));
                 }
                 (ParamKind::Value(_), _) => match self.expr(arg)? {
                     Val::Never => return Ok(Val::Never),

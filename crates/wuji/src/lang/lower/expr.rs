@@ -3,6 +3,7 @@
 use super::MISTAKE;
 use super::binding::{ArrayVal, Binding, Shape, Val};
 use super::body::{Body, get};
+use super::group::values_of;
 use super::place::{PlaceRef, Spot};
 use crate::element::tuple_type;
 use crate::lang::ast::{At, Atomic, Binary, Expr, Kind, Node, Query, Unary};
@@ -151,6 +152,11 @@ impl Body<'_, '_> {
                     Ok(Val::Unit)
                 }
             },
+            Kind::LetData(var, data) => {
+                let binding = self.named_binding(data)?;
+                self.set(*var, binding);
+                Ok(Val::Unit)
+            }
             Kind::LetClosure(var, params, body) => {
                 let closure = self.closure(params, body);
                 self.set(*var, Binding::Closure(closure));
@@ -216,7 +222,12 @@ impl Body<'_, '_> {
     }
 
     fn read_var(&mut self, at: At, var: u32) -> Result<Val> {
-        match self.var(at, var)? {
+        let binding = self.var(at, var)?;
+        self.read_binding(at, binding, self.name(var))
+    }
+
+    pub(super) fn read_binding(&mut self, at: At, binding: Binding, name: &str) -> Result<Val> {
+        match binding {
             Binding::Unit => Ok(Val::Unit),
             Binding::Value(v) => Ok(Val::Value(v)),
             Binding::Local(l, _) => Ok(Val::Value(self.build().load(Place::Local(l), &[]))),
@@ -224,8 +235,10 @@ impl Body<'_, '_> {
             Binding::Array(place) => Ok(Val::Array(ArrayVal::Stored(place))),
             Binding::Place(place) => Ok(Val::Value(self.load(&place))),
             Binding::Empty => Err(self.fail(at, MISTAKE, "this variable has no value yet")),
-            Binding::Data(_) | Binding::Closure(..) => {
-                let name = self.name(var);
+            Binding::Group(_) if values_of(&binding).is_some() => {
+                Ok(values_of(&binding).unwrap_or(Val::Unit))
+            }
+            Binding::Data(_) | Binding::Group(_) | Binding::Closure(..) => {
                 Err(self.fail(at, MISTAKE, format!("`{name}` is not a value")))
             }
         }

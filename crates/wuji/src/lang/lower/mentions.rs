@@ -67,6 +67,7 @@ fn visit(kind: &'static Kind, found: &mut FxHashSet<u32>, next: &mut Vec<&'stati
         | Kind::Try(a)
         | Kind::Closure(_, a)
         | Kind::LetRef(_, a)
+        | Kind::LetData(_, a)
         | Kind::LetClosure(_, _, a) => next.push(a),
         Kind::Binary(_, a, b)
         | Kind::And(a, b)

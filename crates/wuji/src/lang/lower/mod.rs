@@ -14,6 +14,7 @@ mod cell;
 mod control;
 mod enums;
 mod expr;
+mod group;
 mod matching;
 mod mentions;
 mod method;
@@ -29,7 +30,7 @@ mod text;
 
 use super::ast::{At, Pat};
 use super::recording::{Bound, CallTarget, Function, Recording, TypeTag};
-use binding::{Binding, Data, Shape};
+use binding::Shape;
 use body::{Body, Frame};
 pub(super) use simt::is_simt;
 use wuji_ir::entities::{File, Func};
@@ -126,7 +127,7 @@ impl<'r> Lowering<'r> {
             TypeTag::Unit => Shape::Unit,
             TypeTag::Element(ty) => Shape::Value(ty(&mut self.module.structs)),
             TypeTag::Array(part, n) => Shape::Array(Box::new(self.shape(part)), *n),
-            TypeTag::Data => Shape::Data,
+            TypeTag::Data | TypeTag::Bundle(_) => Shape::Data,
         }
     }
 
@@ -190,22 +191,15 @@ impl<'r> Lowering<'r> {
         let function = module::Function::new(f.ast.name, params, results);
         let file = self.file(f.ast.file);
         let mut body = Body::new(self, function, Frame::new(0, f, file), true);
-        let mut values = body.f.params().to_vec().into_iter();
-        for (param, bound) in f.ast.params.iter().zip(bounds) {
-            let data = match bound {
-                Bound::Value => {
-                    let Some(value) = values.next() else {
-                        return Err(body.fail(param.at, MISTAKE, "an argument is missing"));
-                    };
-                    body.bind(param.at, &param.pat, binding::Val::Value(value))?;
-                    continue;
+        let mut arguments = group::Arguments::new(body.f.params().to_vec(), bounds);
+        for param in f.ast.params {
+            match body.argument(param, &mut arguments)? {
+                group::Argument::Value(val) => body.bind(param.at, &param.pat, val)?,
+                group::Argument::Data(binding) => {
+                    if let Pat::Var { var, .. } = param.pat {
+                        body.set(var, binding);
+                    }
                 }
-                Bound::World => Data::World,
-                Bound::Field(f) => Data::Field(*f),
-                Bound::Array(a) => Data::Array(*a),
-            };
-            if let Pat::Var { var, .. } = param.pat {
-                body.set(var, Binding::Data(data));
             }
         }
         body.finish(f)

@@ -18,6 +18,8 @@ pub(super) struct PlaceRef {
     path: SmallVec<[Step; 2]>,
     steps: SmallVec<[Value; 2]>,
     pub(super) ty: Type,
+    /// The index of an element, where an access outside of the bounds is reported.
+    at: Option<At>,
     /// Whether a write brings an element about that does not exist.
     activation: Activation,
     /// Behind `&mut`: no other iteration changes it at the same time.
@@ -32,6 +34,7 @@ impl PlaceRef {
             path: SmallVec::new(),
             steps: SmallVec::new(),
             ty,
+            at: None,
             activation: Activation::IfAbsent,
             exclusive: false,
         }
@@ -81,18 +84,28 @@ impl Body<'_, '_> {
         if let Place::Local(local) = p.place {
             self.snapshots.remove(&local);
         }
+        self.at_index(p);
         let access = p.write();
         self.push(Op::Store(access), &p.args(&[v]));
     }
 
     pub(super) fn atomic(&mut self, op: wuji_ir::ops::AtomicOp, p: &PlaceRef, v: Value) -> Value {
+        self.at_index(p);
         let access = p.write();
         self.op(Op::Atomic(op, access), &p.args(&[v]))
     }
 
     pub(super) fn compare_exchange(&mut self, p: &PlaceRef, expected: Value, new: Value) -> Value {
+        self.at_index(p);
         let access = p.write();
         self.op(Op::CompareExchange(access), &p.args(&[expected, new]))
+    }
+
+    /// Moves to the index of an element.
+    fn at_index(&mut self, p: &PlaceRef) {
+        if let Some(at) = p.at {
+            self.at(at);
+        }
     }
 
     /// Whether an expression is a place, and not a value that is computed.
@@ -115,13 +128,13 @@ impl Body<'_, '_> {
     }
 
     fn is_data(&self, e: &'static Expr) -> bool {
-        let Kind::Var(var) = e.kind else {
-            return false;
-        };
-        matches!(
-            self.frame().vars.get(var as usize),
-            Some(Some(Binding::Data(_)))
-        )
+        match e.kind {
+            Kind::Var(var) => matches!(
+                self.frame().vars.get(var as usize),
+                Some(Some(Binding::Data(_)))
+            ),
+            _ => matches!(self.part_of_group(e), Some(Binding::Data(_))),
+        }
     }
 
     /// Finds a place.
@@ -141,9 +154,11 @@ impl Body<'_, '_> {
                 Binding::Array(place) => Ok(Spot::Array(place)),
                 Binding::Place(place) => Ok(Spot::Place(place)),
                 Binding::Empty => Ok(Spot::Empty(*var)),
-                Binding::Unit | Binding::Value(_) | Binding::Data(_) | Binding::Closure(..) => {
-                    Err(self.not_a_place(e.at))
-                }
+                Binding::Unit
+                | Binding::Value(_)
+                | Binding::Data(_)
+                | Binding::Group(_)
+                | Binding::Closure(..) => Err(self.not_a_place(e.at)),
             },
             Kind::Field(base, name) => match self.spot(base)? {
                 Spot::Place(p) => {
@@ -165,10 +180,7 @@ impl Body<'_, '_> {
                 Spot::Array(_) | Spot::Parts(_) | Spot::Empty(_) => Err(self.not_a_place(e.at)),
             },
             Kind::Index(base, indices) if self.is_data(base) => {
-                let Kind::Var(var) = base.kind else {
-                    return Err(self.not_a_place(e.at));
-                };
-                let data = self.data(e.at, var)?;
+                let data = self.data_at(base)?;
                 let (place, ty, rank) = match data {
                     Data::Field(f) => {
                         let field = &self.cx.module.fields[f];
@@ -184,13 +196,12 @@ impl Body<'_, '_> {
                     return Ok(Spot::Never);
                 };
                 self.at(e.at);
-                Ok(Spot::Place(PlaceRef::new(place, indices, ty)))
+                let mut p = PlaceRef::new(place, indices, ty);
+                p.at = Some(e.at);
+                Ok(Spot::Place(p))
             }
             Kind::Existing(base, indices) => {
-                let Kind::Var(var) = base.kind else {
-                    return Err(self.not_a_place(e.at));
-                };
-                let Data::Field(f) = self.data(e.at, var)? else {
+                let Data::Field(f) = self.data_at(base)? else {
                     return Err(self.not_a_place(e.at));
                 };
                 let field = &self.cx.module.fields[f];
@@ -200,6 +211,7 @@ impl Body<'_, '_> {
                 };
                 self.at(e.at);
                 let mut p = PlaceRef::new(Place::Field(f), indices, ty);
+                p.at = Some(e.at);
                 p.activation = Activation::Never;
                 Ok(Spot::Place(p))
             }
@@ -408,6 +420,9 @@ impl Body<'_, '_> {
         base: &'static Expr,
         name: &str,
     ) -> Result<Val> {
+        if let Some(binding) = self.in_group(e)? {
+            return self.read_binding(e.at, binding, name);
+        }
         if self.is_place(base) {
             return self.read_place(e);
         }
@@ -434,6 +449,9 @@ impl Body<'_, '_> {
         base: &'static Expr,
         indices: &'static [Expr],
     ) -> Result<Val> {
+        if let Some(binding) = self.in_group(e)? {
+            return self.read_binding(e.at, binding, "a member of a bundle");
+        }
         if self.is_data(base) || self.is_place(base) {
             return self.read_place(e);
         }

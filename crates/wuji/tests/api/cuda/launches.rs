@@ -49,10 +49,10 @@ fn errors_surface_at_the_next_synchronization() {
         let error = world.synchronize().unwrap_err();
         expect![[r#"
             error[W0401]: kernel `wander` wrote to field `x` outside of its bounds
-              --> crates/wuji/tests/api/cuda/kernels.rs:15:23
+              --> crates/wuji/tests/api/cuda/kernels.rs:15:11
               = note: the index is [1000], its elements are [0..8]
               = note: it was launched earlier: launches on a GPU are asynchronous, unless WUJI_LAUNCH_BLOCKING is 1
-              = note: also: kernel `wander` wrote to field `y` outside of its bounds at crates/wuji/tests/api/cuda/kernels.rs:15:23
+              = note: also: kernel `wander` wrote to field `y` outside of its bounds at crates/wuji/tests/api/cuda/kernels.rs:15:11
               = help: such a write is dropped; guard it with an `if`"#]]
         .assert_eq(&error.to_string());
         // It is reported once.
@@ -141,7 +141,7 @@ fn more_prints_than_the_buffer_holds() {
         let lines = lines.lock().unwrap();
         let printed = lines.iter().filter(|l| !l.starts_with("...")).count();
         assert!(printed > 200_000, "{printed}");
-        let lost = lines.iter().filter(|l| *l == "... and 1 more lines");
+        let lost = lines.iter().filter(|l| *l == "... and 1 more lines\n");
         assert_eq!(printed + lost.count(), 210_000);
     });
 }

@@ -1,0 +1,331 @@
+//! The parameters of kernels and functions.
+
+use crate::closure::closure_arity;
+use crate::member::shared_receiver;
+use crate::plain::is_plain_type;
+use crate::reference::{reference_param, referenced_value};
+use crate::scope::{VarKind, Walker, unsupported};
+use crate::span::{at, ends, node, own, parens};
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::{ToTokens, quote, quote_spanned};
+use syn::{
+    FnArg, GenericArgument, ItemFn, Pat, PathArguments, ReceiverKind, Result, Type,
+    spanned::Spanned,
+};
+
+/// The parameters in their various forms.
+pub(crate) struct Params {
+    /// Literals of `ast::Param`.
+    pub(crate) asts: Vec<TokenStream>,
+    /// In a kernel: statements that bind the arguments to the call.
+    pub(crate) bind: Vec<TokenStream>,
+    pub(crate) worlds: Vec<Ident>,
+    /// In a kernel: what may be a bundle.
+    roots: Vec<RootParam>,
+    /// Whether some are closures.
+    pub(crate) closures: bool,
+}
+
+/// A parameter of a kernel that may be a bundle. What the kernel uses of it is known after the body was walked.
+struct RootParam {
+    var: u32,
+    name: Ident,
+    at: TokenStream,
+    /// Where an argument of a wrong type is reported.
+    ends: (Span, Span),
+    receiver: bool,
+}
+
+impl Params {
+    /// Adds the members that the body uses, and the bundles that it uses as a whole.
+    pub(crate) fn finish(&mut self, w: &mut Walker) {
+        let members = w.used_members();
+        for root in std::mem::take(&mut self.roots) {
+            let of_root = || members.iter().filter(|m| m.root == root.var);
+            let named = of_root().next().is_some();
+            let RootParam { name, at, .. } = &root;
+            let (first, last) = root.ends;
+            if w.is_used_whole(root.var) || !(named || root.receiver) {
+                let call = own("__call", first);
+                let args = parens(quote_spanned!(first=> &mut #call, #name), last);
+                let data = quote_spanned!(first=> ::wuji::__private::data #args);
+                self.bundle(w, root.var, at, data);
+            }
+            for member in of_root() {
+                let (path, call) = (&member.path, own("__call", first));
+                let end = path.last().map_or(last, Ident::span);
+                let value = quote!(&#name #(.#path)*);
+                let args = parens(quote_spanned!(end=> &mut #call, #value), end);
+                let data = quote_spanned!(end=> ::wuji::__private::member #args);
+                self.bundle(w, member.var, at, data);
+            }
+            if named || root.receiver {
+                let call = own("__call", first);
+                self.bind
+                    .push(quote_spanned!(first=> ::wuji::__private::enter(&mut #call, #name);));
+            }
+        }
+    }
+
+    fn bundle(&mut self, w: &mut Walker, var: u32, at: &TokenStream, data: TokenStream) {
+        let tag = own(&format!("__bundle{var}"), Span::call_site());
+        self.bind.push(quote!(let #tag = #data;));
+        let number = w.written_type(quote!(__recorder.tag(&#tag);));
+        self.asts.push(quote!(Param {
+            at: #at,
+            pat: Pat::Var { var: #var, mutable: false },
+            kind: ParamKind::Bundle(#number),
+        }));
+    }
+}
+
+/// Names for the members that a `#[func]` uses.
+pub(crate) fn member_names(w: &Walker) -> Vec<TokenStream> {
+    let names = w.used_members().into_iter().map(|m| {
+        let (var, root) = (m.var, m.root);
+        let span = m.path.first().map_or_else(Span::call_site, Ident::span);
+        let mut data = node(span, quote!(Var(#root)));
+        for part in &m.path {
+            let name = part.to_string();
+            data = node(part.span(), quote!(Field(&#data, #name)));
+        }
+        node(span, quote!(LetData(#var, &#data)))
+    });
+    names.collect()
+}
+
+pub(crate) fn walk_params(w: &mut Walker, f: &ItemFn) -> Result<Params> {
+    let mut params = Params {
+        asts: Vec::new(),
+        bind: Vec::new(),
+        worlds: Vec::new(),
+        roots: Vec::new(),
+        closures: false,
+    };
+    let block = f.block.to_token_stream();
+    for (k, input) in f.sig.inputs.iter().enumerate() {
+        let span = input.span();
+        let place = at(span);
+        match input {
+            FnArg::Receiver(r) => {
+                if w.kernel {
+                    shared_receiver(r)?;
+                    let name = Ident::new("self", r.self_token.span());
+                    let var = w.declare_root(&name, Some(quote!(Self)), &block);
+                    params.roots.push(RootParam {
+                        var,
+                        name,
+                        at: place,
+                        ends: ends(r),
+                        receiver: true,
+                    });
+                    continue;
+                }
+                let exclusive = match &r.kind {
+                    ReceiverKind::Reference(_, _, mutability) => Some(mutability.is_some()),
+                    _ => None,
+                };
+                let var = match exclusive {
+                    Some(exclusive) => w.declare_reference("self", exclusive),
+                    None => w.declare("self", VarKind::Value),
+                };
+                let mutable = r.mutability.is_some();
+                w.vars[var as usize].mutable |= mutable;
+                let recorder = own("__recorder", span);
+                let ty = w.written_type(quote_spanned!(span=> #recorder.ty_of::<Self>();));
+                let kind = match exclusive {
+                    Some(true) => quote!(Exclusive),
+                    Some(false) | None => quote!(Value),
+                };
+                params.asts.push(quote!(Param {
+                    at: #place,
+                    pat: Pat::Var { var: #var, mutable: #mutable },
+                    kind: ParamKind::#kind(#ty),
+                }));
+            }
+            FnArg::Typed(p) if !w.kernel && closure_arity(&f.sig, &p.ty).is_some() => {
+                let arity = closure_arity(&f.sig, &p.ty).unwrap_or(0);
+                params.asts.push(w.closure_param(p, arity, &place)?);
+                params.closures = true;
+            }
+            FnArg::Typed(p) if !w.kernel && referenced_value(&p.ty).is_some() => {
+                params.asts.push(reference_param(w, p, &place)?);
+            }
+            FnArg::Typed(p) => {
+                let parameter = parameter(&p.ty);
+                let exclusive = match &*p.ty {
+                    Type::Reference(r) if parameter.is_none() => Some(r.mutability.is_some()),
+                    _ => None,
+                };
+                if let Some(exclusive) = exclusive {
+                    if exclusive && !is_array(&p.ty) {
+                        return unsupported(
+                            &p.ty,
+                            "a kernel cannot change values of its caller; return the changed value\n\
+                             help: elements of `&Field<T, D>`, `&mut [T]` and `&mut ArrayMut<T, D>` can be changed",
+                        );
+                    }
+                    let Pat::Ident(name) = &*p.pat else {
+                        return unsupported(&p.pat, "a field or array parameter is a plain name");
+                    };
+                    let bundle = may_be_bundle(&p.ty).map(|ty| quote!(#ty));
+                    let var = match &bundle {
+                        Some(ty) => w.declare_root(&name.ident, Some(ty.clone()), &block),
+                        None => w.declare(&name.ident.to_string(), VarKind::Data { exclusive }),
+                    };
+                    w.vars[var as usize].plain = is_plain_type(&p.ty);
+                    if bundle.is_some() && w.kernel {
+                        params.roots.push(RootParam {
+                            var,
+                            name: name.ident.clone(),
+                            at: place,
+                            ends: ends(&p.ty),
+                            receiver: false,
+                        });
+                        continue;
+                    }
+                    params.asts.push(quote!(Param {
+                        at: #place,
+                        pat: Pat::Var { var: #var, mutable: false },
+                        kind: ParamKind::Data,
+                    }));
+                    let ident = &name.ident;
+                    if is_world(&p.ty) {
+                        params.worlds.push(ident.clone());
+                    }
+                    let (first, last) = ends(&p.ty);
+                    let arg = Ident::new(&ident.to_string(), ident.span());
+                    let call = own("__call", first);
+                    let args = parens(quote_spanned!(first=> &mut #call, #arg), last);
+                    params
+                        .bind
+                        .push(quote_spanned!(first=> ::wuji::__private::data #args;));
+                } else {
+                    if let Type::ImplTrait(t) = &*p.ty {
+                        return unsupported(t, "name the type: `fn f<T: Num>(x: T)`");
+                    }
+                    let Pat::Ident(name) = &*p.pat else {
+                        return unsupported(
+                            &p.pat,
+                            "a parameter of a kernel is a plain name; destructure it with `let`",
+                        );
+                    };
+                    let ty = &p.ty;
+                    let (first, last) = ends(ty);
+                    if parameter.is_some() && !w.kernel {
+                        return unsupported(
+                            ty,
+                            "only kernels take a `Param`; a `#[func]` takes its value",
+                        );
+                    }
+                    let number = if w.kernel {
+                        let tag = own(&format!("__param{k}"), first);
+                        let call = own("__call", first);
+                        let arg = &name.ident;
+                        let args = parens(quote_spanned!(first=> &mut #call, #arg), last);
+                        let bind = own(
+                            if parameter.is_some() {
+                                "param"
+                            } else {
+                                "value"
+                            },
+                            first,
+                        );
+                        params.bind.push(
+                            quote_spanned!(first=> let #tag = ::wuji::__private::#bind #args;),
+                        );
+                        w.written_type(quote!(__recorder.tag(&#tag);))
+                    } else {
+                        let recorder = own("__recorder", first);
+                        w.written_type(quote_spanned!(first=> #recorder.ty_of::<#ty>();))
+                    };
+                    let pat = w.pattern(&p.pat)?;
+                    if is_plain_type(&p.ty) {
+                        w.mark_names(&p.pat);
+                    }
+                    params.asts.push(quote!(Param {
+                        at: #place, pat: #pat, kind: ParamKind::Value(#number)
+                    }));
+                }
+            }
+        }
+    }
+    Ok(params)
+}
+
+/// The type of the value, if a type is `&Param<T>`.
+pub(crate) fn parameter(ty: &Type) -> Option<Type> {
+    let Type::Reference(r) = ty else {
+        return None;
+    };
+    let Type::Path(p) = &*r.elem else {
+        return None;
+    };
+    let last = p.path.segments.last().filter(|s| s.ident == "Param")?;
+    let PathArguments::AngleBracketed(arguments) = &last.arguments else {
+        return None;
+    };
+    match arguments.args.first()? {
+        GenericArgument::Type(value) => Some(value.clone()),
+        _ => None,
+    }
+}
+
+/// The type behind a reference that is none of the known ones: a bundle, or an alias of a field.
+fn may_be_bundle(ty: &Type) -> Option<&Type> {
+    const KNOWN: &[&str] = &[
+        "Field",
+        "Cells",
+        "NdArray",
+        "Array",
+        "ArrayMut",
+        "SharedArray",
+        "World",
+        "Param",
+    ];
+    let Type::Reference(r) = ty else {
+        return None;
+    };
+    match &*r.elem {
+        Type::Path(p) if r.mutability.is_none() => {
+            let last = p.path.segments.last()?;
+            (!KNOWN.iter().any(|k| last.ident == k)).then_some(&*r.elem)
+        }
+        _ => None,
+    }
+}
+
+/// Whether a type is an array of the host.
+pub(crate) fn is_host_array(ty: &Type) -> bool {
+    match ty {
+        Type::Reference(r) => is_host_array(&r.elem),
+        Type::Slice(_) => true,
+        Type::Path(p) => (p.path.segments.last()).is_some_and(|s| {
+            s.ident == "Array" || s.ident == "ArrayMut" || s.ident == "SharedArray"
+        }),
+        _ => false,
+    }
+}
+
+/// Whether a type is `&mut [T]` or `&mut ArrayMut<T, D>`.
+pub(crate) fn is_array(ty: &Type) -> bool {
+    match ty {
+        Type::Reference(r) => is_array(&r.elem),
+        Type::Slice(_) => true,
+        Type::Path(p) => p
+            .path
+            .segments
+            .last()
+            .is_some_and(|s| s.ident == "ArrayMut"),
+        _ => false,
+    }
+}
+
+/// Whether a type is `&World`: it selects where the kernel runs, and the body does not use it.
+fn is_world(ty: &Type) -> bool {
+    match ty {
+        Type::Reference(r) => is_world(&r.elem),
+        Type::Path(p) => p.path.segments.last().is_some_and(|s| s.ident == "World"),
+        _ => false,
+    }
+}

@@ -1,0 +1,150 @@
+//! Bundles: structs of fields that kernels take as one argument.
+//!
+//! ```
+//! use wuji::prelude::*;
+//!
+//! #[derive(Fields)]
+//! struct Fluid {
+//!     velocity: Field<Vec2, 2>,
+//!     /// Current and next.
+//!     dye: [Field<f32, 2>; 2],
+//!     dt: f32,
+//! }
+//!
+//! #[kernel]
+//! impl Fluid {
+//!     fn advect(&self, gravity: Vec2) {
+//!         for [i, j] in self.velocity {
+//!             let v = self.velocity[[i, j]] + gravity * self.dt;
+//!             self.velocity[[i, j]] = v;
+//!             let from = vec2(i as f32, j as f32) - v * self.dt;
+//!             self.dye[1][[i, j]] = self.dye[0][[from.x.round() as i32, from.y.round() as i32]];
+//!         }
+//!     }
+//! }
+//!
+//! # fn main() -> wuji::Result<()> {
+//! let world = World::interpreter()?;
+//! let fluid = Fluid {
+//!     velocity: world.field("velocity", [8, 8])?,
+//!     dye: [world.field("dye", [8, 8])?, world.field("next dye", [8, 8])?],
+//!     dt: 0.5,
+//! };
+//! fluid.dye[0].fill(3.0)?;
+//! fluid.advect(vec2(0.0, -2.0))?;
+//! assert_eq!(fluid.dye[1].get([4, 4])?, 3.0);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! A member is a [`Field`], an [`NdArray`], [`Cells`], a value ([`Element`]), a fixed-size array of members, or another bundle. Values
+//! are passed to the kernel at each launch, as any other argument by value. `#[fields(skip)]` leaves a member to the host.
+//!
+//! A launch gets only the members that the kernel uses, so a kernel costs the same whether its bundle has three fields or thirty. The
+//! whole bundle is passed where a kernel hands it to a `#[func]`.
+
+use crate::args::{Arg, ArgKind, KernelArg};
+use crate::cells::Cells;
+use crate::element::Element;
+use crate::field::Field;
+use crate::nd_array::NdArray;
+use crate::world::World;
+use wuji_ir::Result;
+
+/// A struct of fields, with `#[derive(Fields)]`; see [the module](self).
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a bundle of fields",
+    label = "a kernel cannot take it",
+    note = "put `#[derive(Fields)]` in front of the struct, and let the kernel take it by reference"
+)]
+pub trait Fields: Member {
+    /// The world of the first field, array or node.
+    fn world(&self) -> Option<&World> {
+        self.member_world()
+    }
+}
+
+/// What a [bundle](self) can hold.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be used inside a Wuji kernel",
+    label = "not a field, a value, an array of them, or a bundle",
+    note = "bundles hold fields, `Cells`, `NdArray`s, elements, fixed-size arrays of those, and structs with `#[derive(Fields)]`",
+    note = "`#[fields(skip)]` leaves a member to the host"
+)]
+pub trait Member {
+    /// It as an argument of a launch.
+    #[doc(hidden)]
+    fn member(&self) -> Result<Arg<'_>>;
+
+    /// The world that it lives in.
+    #[doc(hidden)]
+    fn member_world(&self) -> Option<&World> {
+        None
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<T: Element> Member for T {
+    fn member(&self) -> Result<Arg<'_>> {
+        (*self).arg()
+    }
+}
+
+impl<T: Element, const D: usize> Member for Field<T, D> {
+    fn member(&self) -> Result<Arg<'_>> {
+        self.arg()
+    }
+
+    fn member_world(&self) -> Option<&World> {
+        Some(self.world())
+    }
+}
+
+impl<T: Element, const D: usize> Member for NdArray<T, D> {
+    fn member(&self) -> Result<Arg<'_>> {
+        self.arg()
+    }
+
+    fn member_world(&self) -> Option<&World> {
+        Some(self.world())
+    }
+}
+
+impl<const D: usize> Member for Cells<D> {
+    fn member(&self) -> Result<Arg<'_>> {
+        self.arg()
+    }
+
+    fn member_world(&self) -> Option<&World> {
+        Some(self.world())
+    }
+}
+
+impl Member for World {
+    fn member(&self) -> Result<Arg<'_>> {
+        self.arg()
+    }
+
+    fn member_world(&self) -> Option<&World> {
+        Some(self)
+    }
+}
+
+impl<M: Member, const N: usize> Member for [M; N] {
+    fn member(&self) -> Result<Arg<'_>> {
+        let items: Result<Vec<Arg<'_>>> = self.iter().map(Member::member).collect();
+        Ok(Arg(ArgKind::List(items?)))
+    }
+
+    fn member_world(&self) -> Option<&World> {
+        self.iter().find_map(Member::member_world)
+    }
+}
+
+impl<'a> Arg<'a> {
+    /// The members of a bundle, by name. `#[derive(Fields)]` calls it.
+    #[doc(hidden)]
+    pub fn bundle(members: Vec<(&'static str, Arg<'a>)>) -> Arg<'a> {
+        Arg(ArgKind::Bundle(members))
+    }
+}

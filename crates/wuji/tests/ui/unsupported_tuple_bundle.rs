@@ -1,0 +1,6 @@
+use wuji::prelude::*;
+
+#[derive(Fields)]
+struct Heat(Field<f32, 2>, f32);
+
+fn main() {}
