@@ -38,9 +38,14 @@ pub struct Side<'a> {
 impl Bench {
     /// A fresh world, with some optimizations disabled.
     pub fn world(&self, without: &[&str]) -> Result<World, String> {
+        self.world_with(self.threads, without)
+    }
+
+    /// The same with another number of threads.
+    pub fn world_with(&self, threads: usize, without: &[&str]) -> Result<World, String> {
         let builder = World::builder()
             .cache(wuji::CacheChoice::Off)
-            .threads(self.threads)
+            .threads(threads)
             .tier(Tier::Best);
         let never = self.without.iter().map(String::as_str);
         let without: Vec<&str> = without.iter().copied().chain(never).collect();

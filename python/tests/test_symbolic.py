@@ -172,8 +172,13 @@ def test_matrices_are_assembled_from_entries():
     np.testing.assert_allclose(program(values).toarray(), expected)
 
 
+def scipy_sparse():
+    """Return SciPy's sparse matrices. SciPy is large and no other test needs it, so it may be missing."""
+    return pytest.importorskip("scipy.sparse", reason="SciPy is not installed: pip install scipy")
+
+
 def test_scipy_matrices_are_inputs_and_outputs():
-    sparse = pytest.importorskip("scipy.sparse")
+    sparse = scipy_sparse()
     own = laplacian(4)
     for kind in (sparse.csr_matrix, sparse.csc_matrix, sparse.csr_array):
         a = kind(own.to_scipy())
@@ -182,6 +187,35 @@ def test_scipy_matrices_are_inputs_and_outputs():
         np.testing.assert_allclose(square.toarray(), (a @ a).toarray())
         assert sparse.issparse(columns) and columns.format == "csc"
         assert isinstance(square, sparse.spmatrix) == isinstance(a, sparse.spmatrix)
+
+
+def test_scipy_matrices_mix_with_symbols_and_arrays():
+    sparse = scipy_sparse()
+    a = sparse.csr_matrix(laplacian(4).to_scipy())
+    constant = sparse.random(16, 16, 0.2, format="csr", random_state=3)
+    # SciPy's product of its own matrix and a symbolic vector does not reach our code.
+    own = symbolic.csr(constant.data, constant.indices, constant.indptr, constant.shape)
+    x = RNG.uniform(size=16)
+
+    def f(a, x):
+        return a @ constant, constant @ a, a + constant, a @ x, own @ x, x @ a, a.T @ a, 2.0 * a
+
+    program = symbolic.trace(f, a, x)
+    for scale in (1.0, -0.5):
+        scaled = a * scale
+        for n, (found, expected) in enumerate(zip(program(scaled, x), f(scaled, x), strict=True)):
+            dense = expected.toarray() if sparse.issparse(expected) else expected
+            np.testing.assert_allclose(found.toarray() if sparse.issparse(found) else found, dense, atol=1e-12, err_msg=str(n))
+
+
+def test_scipy_matrices_with_unsorted_or_repeated_entries():
+    sparse = scipy_sparse()
+    coo = sparse.coo_matrix(([1.0, 2.0, 3.0, 4.0], ([0, 0, 1, 0], [1, 0, 1, 1])), shape=(2, 2))
+    unsorted = sparse.csr_matrix(([1.0, 2.0, 3.0], [1, 0, 1], [0, 2, 3]), shape=(2, 2))
+    assert not unsorted.has_sorted_indices
+    for a in (coo, coo.tocsr(), unsorted, unsorted.tocsc()):
+        program = symbolic.trace(lambda a: a @ a, a)
+        np.testing.assert_allclose(program(a).toarray(), a.toarray() @ a.toarray())
 
 
 def springs(x):
@@ -205,6 +239,50 @@ def test_derivatives_agree_with_differences():
     np.testing.assert_allclose(hessian.toarray(), second, atol=1e-3)
     jacobian = symbolic.trace(lambda x: symbolic.jacobian(x[1:, 0] * x[:-1, 1], x), x)(x)
     assert jacobian.shape == (5, 12) and jacobian.nnz == 10
+
+
+def test_matrices_are_projected_to_definite_ones():
+    a = RNG.uniform(-1.0, 1.0, (5, 3, 3))
+    a = a + a.transpose(0, 2, 1)
+    found = symbolic.trace(symbolic.project_definite, a)(a)
+    values, vectors = np.linalg.eigh(a)
+    expected = np.einsum("nik,nk,njk->nij", vectors, np.maximum(values, 0.0), vectors)
+    assert values.min() < -0.1
+    np.testing.assert_allclose(found, expected, atol=1e-9)
+    refused(lambda x: symbolic.project_definite(x), "W0603", np.ones((2, 3)), word="square")
+    refused(lambda x: symbolic.project_definite(x[0]), "W0603", word="square")
+    refused(lambda x: symbolic.project_definite(np.eye(2)), "W0603", word="symbolic")
+    empty = symbolic.trace(lambda x: (x, symbolic.project_definite(x[:0])), a)(a)
+    assert empty[1].shape == (0, 3, 3)
+
+
+def test_newton_with_projected_hessians_of_elements():
+    rest = 0.5
+
+    def newton(x):
+        total, rows, columns, entries = 0.0, [], [], []
+        for k in range(len(x) - 1):
+            ends = np.concatenate([x[k], x[k + 1]])
+            stretch = np.linalg.norm(ends[2:] - ends[:2]) - rest
+            local = symbolic.project_definite(symbolic.hessian(stretch**2, ends).toarray())
+            at = np.arange(2 * k, 2 * k + 4)
+            rows += list(np.repeat(at, 4))
+            columns += list(np.tile(at, 4))
+            entries += list(local.ravel())
+            total = total + stretch**2
+        stiffness = symbolic.assemble(np.array(entries), rows, columns, (x.size, x.size))
+        return symbolic.gradient(total, x), stiffness
+
+    x = RNG.uniform(0.0, 1.0, (5, 2))
+    x[0], x[1] = [0.0, 0.0], [0.1, 0.0]
+    program = symbolic.trace(newton, x)
+    _, stiffness = program(x)
+    assert np.linalg.eigvalsh(stiffness.toarray()).min() > -1e-9
+    for _ in range(60):
+        slope, stiffness = program(x)
+        step = np.linalg.solve(stiffness.toarray() + 1e-3 * np.eye(x.size), slope.ravel())
+        x = x - step.reshape(x.shape)
+    np.testing.assert_allclose(np.linalg.norm(x[1:] - x[:-1], axis=1), rest, atol=1e-4)
 
 
 def test_blocks_are_hints():

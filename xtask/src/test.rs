@@ -91,10 +91,11 @@ pub(crate) fn test(words: &[String]) -> Outcome {
     }
     if !quick {
         // The other features are those of the tests above, so that little is compiled again.
-        let mut nalgebra = cargo(&llvm);
-        nalgebra.args(["test", "--workspace", "--features"]);
-        nalgebra.args(["wuji-symbolic/nalgebra", "--test", "nalgebra"]);
-        steps.run("nalgebra", &mut nalgebra);
+        let mut libraries = cargo(&llvm);
+        libraries.args(["test", "--workspace", "--features"]);
+        libraries.arg("wuji-symbolic/faer,wuji-symbolic/nalgebra,wuji-symbolic/sprs");
+        libraries.args(["--test", "libraries"]);
+        steps.run("libraries", &mut libraries);
     }
     // The tests run a fixed number of random programs, so that they do not depend on the speed of the machine.
     if let Some(seconds) = seconds {

@@ -2,6 +2,7 @@
 //! device and with hand-written kernels (`benches/gpu/reference.cu`).
 
 mod flow;
+mod forms;
 mod hash;
 mod math;
 mod quantized;
@@ -583,6 +584,9 @@ fn measure(wanted: &dyn Fn(&str) -> bool) -> Result<Vec<Line>> {
     lines.extend(flow::lines(wanted)?);
     if wanted("hash") {
         lines.extend(hash::lines()?);
+    }
+    if wanted("forms") {
+        lines.extend(forms::lines()?);
     }
     if wanted("math") {
         lines.extend(math::lines()?);

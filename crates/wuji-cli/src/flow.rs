@@ -6,7 +6,7 @@ use crate::options::{CompileArgs, MathMode};
 use clap::error::ErrorKind;
 use clap::{Args, ValueEnum};
 use std::io::Write;
-use wuji_flow::print::{dot, svg, text};
+use wuji_flow::print::{Names, dot, svg, text};
 use wuji_flow::rules::fusion::unfused;
 use wuji_flow::{Bank, Switches, Window};
 use wuji_ir::Result;
@@ -43,6 +43,10 @@ pub(crate) struct Flow {
     #[arg(long)]
     before: bool,
 
+    /// Nothing reads this field, or others of its tree, after the launches. May be given several times.
+    #[arg(long, value_name = "FIELD")]
+    temporary: Vec<String>,
+
     #[command(flatten)]
     compile: CompileArgs,
 }
@@ -60,6 +64,18 @@ enum Emit {
 }
 
 impl Flow {
+    /// The trees of temporary fields.
+    fn temporaries(&self, names: &Names) -> std::result::Result<Vec<u32>, Failure> {
+        let tree_of = |name: &String| {
+            let tree = names.0.iter().position(|fields| fields.contains(name));
+            tree.map(|tree| tree as u32).ok_or_else(|| {
+                let why = format!("there is no field `{name}` in these kernels");
+                Failure::usage("flow", ErrorKind::ValueValidation, &why)
+            })
+        };
+        self.temporary.iter().map(tree_of).collect()
+    }
+
     pub(crate) fn run(&self, out: &mut dyn Write) -> Done {
         let files = self.files.iter().map(|file| Text::read(file)?.module());
         let kernels: Vec<Module> = files.collect::<Result<_>>()?;
@@ -75,7 +91,8 @@ impl Flow {
         let mut switches = Switches::without(&options.without);
         switches.fuel = options.fuel.take();
         let mut bank = Bank::new(&options);
-        let (window, names) = Window::of_modules(&modules, &mut bank)?;
+        let (mut window, names) = Window::of_modules(&modules, &mut bank)?;
+        window.temporaries = self.temporaries(&names)?;
         let before = window.graph();
         let after = window.optimized(&mut bank, &switches);
         let shown = if self.before { &before } else { &after };

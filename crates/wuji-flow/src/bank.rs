@@ -2,6 +2,7 @@
 
 use crate::combine::{Combined, Part, Piece, combine};
 use crate::dataflow;
+use crate::recompute::recompute;
 use crate::split;
 use crate::summary::Summary;
 use crate::task::{Task, TaskId, TaskPart};
@@ -39,6 +40,7 @@ pub struct Bank {
     fused: FxHashMap<FusionKey, Option<Arc<Task>>>,
     pruned: FxHashMap<(TaskId, Vec<Field>), Option<Arc<Task>>>,
     demoted: FxHashMap<(TaskId, Vec<Field>), Arc<Task>>,
+    recomputed: FxHashMap<(FusionKey, Field), Option<Arc<Task>>>,
     made: u64,
 }
 
@@ -50,6 +52,7 @@ impl Bank {
             fused: FxHashMap::default(),
             pruned: FxHashMap::default(),
             demoted: FxHashMap::default(),
+            recomputed: FxHashMap::default(),
             made: 0,
         }
     }
@@ -106,10 +109,13 @@ impl Bank {
     }
 
     fn make_room(&mut self) {
-        if self.fused.len() + self.pruned.len() + self.demoted.len() > MOST_TASKS {
+        let kept =
+            self.fused.len() + self.pruned.len() + self.demoted.len() + self.recomputed.len();
+        if kept > MOST_TASKS {
             self.fused.clear();
             self.pruned.clear();
             self.demoted.clear();
+            self.recomputed.clear();
         }
     }
 
@@ -121,20 +127,7 @@ impl Bank {
         b: Placed<'_>,
         equal: Vec<Option<u32>>,
     ) -> Option<Arc<Task>> {
-        let number = |tree: &u32| a.1.iter().position(|t| t == tree);
-        let mut fresh = a.1.len() as u32;
-        let pattern: Vec<u32> =
-            b.1.iter()
-                .map(|tree| {
-                    number(tree).map_or_else(
-                        || {
-                            fresh += 1;
-                            fresh - 1
-                        },
-                        |n| n as u32,
-                    )
-                })
-                .collect();
+        let pattern = pattern(a.1, b.1);
         let key = (a.0.id, b.0.id, pattern.clone(), equal.clone());
         if let Some(known) = self.fused.get(&key) {
             return known.clone();
@@ -155,6 +148,44 @@ impl Bank {
         let name = fused_name(a.0.name(), b.0.name());
         let parts = [part(a.0, a.1, &[])?, part(b.0, b.1, equal)?];
         let mut combined = combine(&name, &parts)?;
+        dataflow::optimize(&mut combined.module, &self.options);
+        self.made += 1;
+        let parts = [&a.0.parts[..], &b.0.parts[..]].concat();
+        let depth = a.0.depth.max(b.0.depth) + 1;
+        Some(self.task(combined, Parts::Of(parts), depth, false))
+    }
+
+    /// The second task, which computes the elements of a field that the first one stores, instead of loading them. The field is one of
+    /// the first task. `equal` is as in [`fuse`](Bank::fuse).
+    pub fn recompute(
+        &mut self,
+        a: Placed<'_>,
+        b: Placed<'_>,
+        equal: Vec<Option<u32>>,
+        field: Field,
+    ) -> Option<Arc<Task>> {
+        let pattern = pattern(a.1, b.1);
+        let key = ((a.0.id, b.0.id, pattern.clone(), equal.clone()), field);
+        if let Some(known) = self.recomputed.get(&key) {
+            return known.clone();
+        }
+        self.make_room();
+        let own: Vec<u32> = (0..a.1.len() as u32).collect();
+        let recomputed = self.recomputing((a.0, &own), (b.0, &pattern), &equal, field);
+        self.recomputed.insert(key, recomputed.clone());
+        recomputed
+    }
+
+    fn recomputing(
+        &mut self,
+        a: Placed<'_>,
+        b: Placed<'_>,
+        equal: &[Option<u32>],
+        field: Field,
+    ) -> Option<Arc<Task>> {
+        let name = fused_name(a.0.name(), b.0.name());
+        let (first, second) = (part(a.0, a.1, &[])?, part(b.0, b.1, equal)?);
+        let mut combined = recompute(&name, &first, &second, field)?;
         dataflow::optimize(&mut combined.module, &self.options);
         self.made += 1;
         let parts = [&a.0.parts[..], &b.0.parts[..]].concat();
@@ -213,6 +244,19 @@ impl Bank {
         self.demoted.insert(key, demoted.clone());
         demoted
     }
+}
+
+/// For each tree of the second of two tasks, its number among those of both.
+fn pattern(first: &[u32], second: &[u32]) -> Vec<u32> {
+    let mut fresh = first.len() as u32;
+    let number = |tree: &u32| match first.iter().position(|t| t == tree) {
+        Some(known) => known as u32,
+        None => {
+            fresh += 1;
+            fresh - 1
+        }
+    };
+    second.iter().map(number).collect()
 }
 
 /// A task that is made of many has a name that says so.

@@ -5,7 +5,7 @@ use crate::walk::{each_inst, each_use, regions_in};
 use cranelift_entity::SecondaryMap;
 use rustc_hash::FxHashMap;
 use wuji_compile::rewrite::{Map, copy_body, copy_inst};
-use wuji_ir::entities::{Field, File, Inst, Message, Region, Tree, Value};
+use wuji_ir::entities::{Field, File, Inst, Label, Message, Region, Tree, Value};
 use wuji_ir::layout::{Child, FieldData};
 use wuji_ir::module::{Function, Module, Param, Piece as MessagePiece, Term, Values};
 use wuji_ir::ops::{Domain, Effect, Op, Place};
@@ -20,7 +20,7 @@ pub(crate) enum Piece {
 }
 
 /// A piece of a kernel, with a number for each tree of its module: equal numbers are the same tree.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Part<'a> {
     pub(crate) module: &'a Module,
     pub(crate) piece: Piece,
@@ -39,65 +39,45 @@ pub(crate) struct Combined {
 /// One kernel that runs the pieces one after the other; loops become one loop over the domain of the first. The parameters are
 /// those of all parts. `None` if a tree has other fields in another part.
 pub(crate) fn combine(name: &str, parts: &[Part<'_>]) -> Option<Combined> {
-    let mut build = Build {
-        module: Module::new(name),
-        trees: Vec::new(),
-        fields: Vec::new(),
-    };
-    let mut functions = Vec::new();
-    for part in parts {
-        functions.push(build.enter(part)?);
+    let mut build = Build::new(name);
+    let (mut f, entered) = build.enter_all(parts)?;
+    let mut looped = None;
+    for (part, entered) in parts.iter().zip(&entered) {
+        entered.copy_into(&mut f).piece(&part.piece, &mut looped);
     }
-    let mut params = Vec::new();
-    for part in parts {
-        for param in &part.module.params {
-            let ty = build.ty(part.module, param.ty);
-            params.push(Param {
-                name: param.name.clone(),
-                ty,
-            });
-        }
-    }
-    let types: Vec<Type> = params.iter().map(|p| p.ty).collect();
-    build.module.params = params;
-    let mut f = Function::new(name, &types, &[]);
-    let entry = f.entry;
-    f.regions[entry].term = Term::Return(Values::new());
-    let mut first = 0;
-    let mut looped: Option<(Region, wuji_ir::entities::Label)> = None;
-    for (part, from) in parts.iter().zip(&functions) {
-        let count = from.params().len();
-        let own = f.params()[first..first + count].iter().enumerate();
-        let own: Values = own
-            .map(|(k, own)| match part.equal.get(k) {
-                Some(Some(same)) => f.params()[*same as usize],
-                Some(None) | None => *own,
-            })
-            .collect();
-        first += count;
-        let mut copy = Copy {
-            from,
-            f: &mut f,
-            map: Map::of(from.params(), &own),
-        };
-        match &part.piece {
-            Piece::Serial(insts) => copy.serial(insts),
-            Piece::Loop(inst) => copy.iterate(*inst, &mut looped),
-        }
-    }
+    end_loop(&mut f, looped);
+    Some(build.finish(f))
+}
+
+/// The body of the loop that pieces become, and its label.
+pub(crate) type Looped = Option<(Region, Label)>;
+
+/// The last instruction of a loop that has all its pieces.
+pub(crate) fn end_loop(f: &mut Function, looped: Looped) {
     if let Some((region, label)) = looped {
         f.regions[region].term = Term::Continue(label, Values::new());
     }
-    let mut module = build.module;
-    module.kernel = Some(module.add_func(f));
-    Some(Combined {
-        module,
-        trees: build.trees,
-    })
 }
 
-struct Build {
-    module: Module,
+/// The kernel of a part in terms of a new module, and its parameters there.
+pub(crate) struct Entered {
+    pub(crate) from: Function,
+    own: Values,
+}
+
+impl Entered {
+    pub(crate) fn copy_into<'a>(&'a self, f: &'a mut Function) -> Copy<'a> {
+        Copy {
+            from: &self.from,
+            f,
+            map: Map::of(self.from.params(), &self.own),
+        }
+    }
+}
+
+/// A module that is made of parts.
+pub(crate) struct Build {
+    pub(crate) module: Module,
     /// The number of each tree of the module.
     trees: Vec<u32>,
     /// The fields of each tree of the module.
@@ -105,6 +85,60 @@ struct Build {
 }
 
 impl Build {
+    pub(crate) fn new(name: &str) -> Build {
+        Build {
+            module: Module::new(name),
+            trees: Vec::new(),
+            fields: Vec::new(),
+        }
+    }
+
+    /// The kernels of all parts, and an empty kernel with the parameters of all of them.
+    pub(crate) fn enter_all(&mut self, parts: &[Part<'_>]) -> Option<(Function, Vec<Entered>)> {
+        let mut functions = Vec::new();
+        for part in parts {
+            functions.push(self.enter(part)?);
+        }
+        let mut params = Vec::new();
+        for part in parts {
+            for param in &part.module.params {
+                let ty = self.ty(part.module, param.ty);
+                params.push(Param {
+                    name: param.name.clone(),
+                    ty,
+                });
+            }
+        }
+        let types: Vec<Type> = params.iter().map(|p| p.ty).collect();
+        self.module.params = params;
+        let mut f = Function::new(self.module.name.clone(), &types, &[]);
+        let entry = f.entry;
+        f.regions[entry].term = Term::Return(Values::new());
+        let mut first = 0;
+        let entered = parts.iter().zip(functions).map(|(part, from)| {
+            let count = from.params().len();
+            let own = f.params()[first..first + count].iter().enumerate();
+            let own = own.map(|(k, own)| match part.equal.get(k) {
+                Some(Some(same)) => f.params()[*same as usize],
+                Some(None) | None => *own,
+            });
+            let own = own.collect();
+            first += count;
+            Entered { from, own }
+        });
+        let entered = entered.collect();
+        Some((f, entered))
+    }
+
+    pub(crate) fn finish(self, f: Function) -> Combined {
+        let mut module = self.module;
+        module.kernel = Some(module.add_func(f));
+        Combined {
+            module,
+            trees: self.trees,
+        }
+    }
+
     /// The kernel of a part, in terms of the new module.
     fn enter(&mut self, part: &Part<'_>) -> Option<Function> {
         let m = part.module;
@@ -268,13 +302,20 @@ fn fields_of(f: &Function, piece: &Piece) -> Vec<Field> {
 }
 
 /// Copies pieces of one function into another.
-struct Copy<'a> {
-    from: &'a Function,
-    f: &'a mut Function,
-    map: Map,
+pub(crate) struct Copy<'a> {
+    pub(crate) from: &'a Function,
+    pub(crate) f: &'a mut Function,
+    pub(crate) map: Map,
 }
 
 impl Copy<'_> {
+    pub(crate) fn piece(&mut self, piece: &Piece, looped: &mut Looped) {
+        match piece {
+            Piece::Serial(insts) => self.serial(insts),
+            Piece::Loop(inst) => self.iterate(*inst, looped),
+        }
+    }
+
     fn serial(&mut self, insts: &[Inst]) {
         let entry = self.f.entry;
         for inst in insts {
@@ -285,7 +326,7 @@ impl Copy<'_> {
     }
 
     /// Makes what an instruction uses of the entry region available: it is pure.
-    fn provide_for(&mut self, inst: Inst) {
+    pub(crate) fn provide_for(&mut self, inst: Inst) {
         let mut used = Vec::new();
         each_use(self.from, inst, &mut |v| used.push(v));
         for v in used {
@@ -318,7 +359,7 @@ impl Copy<'_> {
     }
 
     /// Adds the body of a loop to the loop that there is, or begins it.
-    fn iterate(&mut self, inst: Inst, looped: &mut Option<(Region, wuji_ir::entities::Label)>) {
+    fn iterate(&mut self, inst: Inst, looped: &mut Looped) {
         self.provide_for(inst);
         let data = &self.from.insts[inst];
         let body = data.regions[0];

@@ -60,14 +60,15 @@ pub(crate) fn optimize(m: &mut Module, options: &Options) {
 fn takes_part(m: &Module, used: &FieldUse, options: &Options) -> bool {
     let data = &m.fields[used.field];
     let own = matches!(used.reach, Reach::Own(_));
-    // A product that is stored is rounded; forwarded, it could be contracted. Results must not depend on fusion then.
-    let floats = m
-        .structs
-        .flatten(data.elem)
-        .iter()
-        .any(|s| Scalar::is_float(*s));
-    let exact = options.math == Math::Strict || !options.deterministic || !floats;
-    own && used.exists && data.packing.is_none() && exact
+    own && used.exists && data.packing.is_none() && may_bypass(m, used.field, options)
+}
+
+/// Whether a value may be used without going through its field: a product that is stored is rounded; otherwise, it could be contracted,
+/// and results must not depend on that in a deterministic world.
+pub(crate) fn may_bypass(m: &Module, field: Field, options: &Options) -> bool {
+    let elem = m.fields[field].elem;
+    let floats = (m.structs.flatten(elem).iter()).any(|s| Scalar::is_float(*s));
+    options.math == Math::Strict || !options.deterministic || !floats
 }
 
 /// An element of a field, or a component of it.

@@ -17,6 +17,7 @@ pub mod graph;
 mod modules;
 mod numbering;
 pub mod print;
+mod recompute;
 pub mod rules;
 mod split;
 pub mod summary;

@@ -5,6 +5,8 @@ use crate::graph::{Graph, Node};
 use crate::rules::activations::demote_activations;
 use crate::rules::dead_stores::eliminate_dead_stores;
 use crate::rules::fusion::fuse_tasks;
+use crate::rules::halos::recompute_halos;
+use crate::rules::locality::order_for_locality;
 use crate::task::Task;
 use std::sync::Arc;
 
@@ -25,6 +27,8 @@ pub struct Switches {
     pub fusion: bool,
     pub dead_stores: bool,
     pub activations: bool,
+    pub halos: bool,
+    pub locality: bool,
     /// The number of rewrites, to find a wrong one by bisection.
     pub fuel: Option<u64>,
 }
@@ -35,6 +39,8 @@ impl Default for Switches {
             fusion: true,
             dead_stores: true,
             activations: true,
+            halos: true,
+            locality: true,
             fuel: None,
         }
     }
@@ -42,10 +48,12 @@ impl Default for Switches {
 
 impl Switches {
     /// The names of the rules, for [`Switches::without`].
-    pub const NAMES: [&'static str; 3] = [
+    pub const NAMES: [&'static str; 5] = [
         "task_fusion",
         "dead_store_elimination",
         "activation_demotion",
+        "halo_recomputation",
+        "task_locality",
     ];
 
     /// All rules but those in a list.
@@ -55,6 +63,8 @@ impl Switches {
             fusion: on(Switches::NAMES[0]),
             dead_stores: on(Switches::NAMES[1]),
             activations: on(Switches::NAMES[2]),
+            halos: on(Switches::NAMES[3]),
+            locality: on(Switches::NAMES[4]),
             fuel: None,
         }
     }
@@ -100,6 +110,8 @@ pub struct LaunchPlan {
 #[derive(Clone, Debug, Default)]
 pub struct Window {
     pub launches: Vec<Launch>,
+    /// Trees that nothing outside of the window can read, by their numbers.
+    pub temporaries: Vec<u32>,
 }
 
 impl Window {
@@ -130,14 +142,20 @@ impl Window {
             graph = demote_activations(graph, bank, &mut fuel);
         }
         if switches.dead_stores {
-            graph = eliminate_dead_stores(graph, bank, &mut fuel);
+            graph = eliminate_dead_stores(graph, &self.temporaries, bank, &mut fuel);
+        }
+        if switches.halos {
+            graph = recompute_halos(graph, &self.temporaries, bank, &mut fuel);
         }
         if switches.fusion {
             graph = fuse_tasks(graph, bank, &mut fuel);
         }
         // Fused tasks cover more than their parts do: what one part stores, the other one need not read.
         if switches.dead_stores && switches.fusion {
-            graph = eliminate_dead_stores(graph, bank, &mut fuel);
+            graph = eliminate_dead_stores(graph, &self.temporaries, bank, &mut fuel);
+        }
+        if switches.locality {
+            graph = order_for_locality(graph, &mut fuel);
         }
         graph
     }

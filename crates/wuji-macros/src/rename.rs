@@ -4,7 +4,7 @@
 //! that name.
 
 use crate::manifest::{self, PACKAGE};
-use proc_macro2::{Group, Ident, TokenStream, TokenTree};
+use proc_macro2::{Group, Ident, Spacing, TokenStream, TokenTree};
 use std::path::{Path, PathBuf};
 
 /// The tokens with the name that the crate under compilation has for `wuji`.
@@ -58,8 +58,10 @@ enum Before {
     Start,
     /// A segment of a path.
     Segment,
-    /// A colon that does not continue a path.
-    Colon,
+    /// The first colon of `::`; whether a segment is in front of it.
+    Colon {
+        after_segment: bool,
+    },
     /// `::` at the beginning of a path.
     Root,
 }
@@ -68,11 +70,23 @@ impl Before {
     fn then(self, token: &TokenTree) -> Before {
         match token {
             TokenTree::Punct(p) if p.as_char() == ':' => match self {
-                Before::Start => Before::Colon,
-                Before::Colon => Before::Root,
-                Before::Segment | Before::Root => Before::Segment,
+                Before::Colon {
+                    after_segment: true,
+                } => Before::Start,
+                Before::Colon {
+                    after_segment: false,
+                } => Before::Root,
+                // Not that of a type, as in `x: ::wuji::World`.
+                Before::Start | Before::Segment | Before::Root => {
+                    if p.spacing() == Spacing::Joint {
+                        Before::Colon {
+                            after_segment: self == Before::Segment,
+                        }
+                    } else {
+                        Before::Start
+                    }
+                }
             },
-            TokenTree::Punct(p) if p.as_char() == '>' => Before::Start,
             TokenTree::Ident(i) if !is_keyword(i) => Before::Segment,
             TokenTree::Ident(_)
             | TokenTree::Group(_)
@@ -89,4 +103,27 @@ fn is_keyword(i: &Ident) -> bool {
         "use", "while",
     ];
     words.iter().any(|w| i == w)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::replace;
+    use quote::quote;
+
+    #[test]
+    fn paths_that_begin_with_the_name() {
+        let code = quote! {
+            use ::wuji::World;
+            static A: ::wuji::Ast = ::wuji::make(x as ::wuji::Type, &mut ::wuji::y);
+            fn f() -> ::wuji::Result<::wuji::World> { return ::wuji::run(<T as ::wuji::E>::wuji::X) }
+            let other = a::wuji::b + wuji.c + wuji::d;
+        };
+        let expected = quote! {
+            use ::w::World;
+            static A: ::w::Ast = ::w::make(x as ::w::Type, &mut ::w::y);
+            fn f() -> ::w::Result<::w::World> { return ::w::run(<T as ::w::E>::w::X) }
+            let other = a::wuji::b + wuji.c + wuji::d;
+        };
+        assert_eq!(replace(code, "w").to_string(), expected.to_string());
+    }
 }

@@ -15,6 +15,7 @@ use wuji_symbolic::arena::Id;
 use wuji_symbolic::op::{Binary, Op};
 use wuji_symbolic::{
     Csr, Number, Options, Program, Recorder, Simplify, Sym, Trace, gradient, hessian, jacobian,
+    project_definite,
 };
 
 pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -348,6 +349,32 @@ impl Tracer {
             let second = recorder.record(|| hessian(value, &variables));
             let second = second.or_raise()?.or_raise()?;
             found(py, recorder, &second)
+        })
+    }
+
+    /// Replaces the negative eigenvalues of symmetric matrices of `size` rows by zero. The matrices follow each other.
+    fn project_definite<'py>(
+        &self,
+        py: Python<'py>,
+        nodes: &Bound<'_, PyAny>,
+        size: usize,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let nodes = read_nodes(nodes)?;
+        let entries = size.saturating_mul(size);
+        if entries == 0 || !nodes.len().is_multiple_of(entries) {
+            return Err(length_mismatch(entries, nodes.len()));
+        }
+        self.with(|recorder| {
+            let mut all = symbols(recorder, &nodes)?;
+            let project = |all: &mut Vec<Sym>| {
+                let mut matrices = all.chunks_mut(entries);
+                matrices.try_for_each(|matrix| project_definite(size, matrix))
+            };
+            recorder
+                .record(|| project(&mut all))
+                .or_raise()?
+                .or_raise()?;
+            Ok(packed(py, &recorder.nodes(&all).or_raise()?))
         })
     }
 

@@ -1,7 +1,7 @@
 //! A device: the functionality that all backends share.
 
 use crate::backend::cuda::DeviceInfo;
-use crate::backend::{Backend, BackendEnv, Capabilities};
+use crate::backend::{Backend, BackendEnv, Capabilities, CodeTime};
 use crate::cache::Cache;
 use crate::guards::reset_guards;
 use crate::log::{Level, Log};
@@ -271,13 +271,23 @@ impl Device {
 
     /// Compiles a kernel. It is a module before any pass; accesses that it declares `inbounds` are checked
     /// nevertheless.
-    pub fn load(&self, mut module: Module, options: &Options) -> Result<Program> {
+    pub fn load(&self, module: Module, options: &Options) -> Result<Program> {
+        self.load_at(module, options, CodeTime::Load)
+    }
+
+    /// The same; `when` says when its machine code is made.
+    pub fn load_at(
+        &self,
+        mut module: Module,
+        options: &Options,
+        when: CodeTime,
+    ) -> Result<Program> {
         self.ensure_not_forked()?;
         reset_guards(&mut module)?;
         // Compiled code relies on the invariants that the verifier checks, such as read-only arrays.
         wuji_ir::verify::verify(&module)?;
         wuji_llvm::room_for_passes(&module)?;
-        let mut loaded = self.backend.load(module, options)?;
+        let mut loaded = self.backend.load(module, options, when)?;
         if let Some(remarks) = loaded.remarks.take() {
             self.note(remarks);
         }
@@ -304,6 +314,10 @@ impl Device {
     pub fn finish_compiling(&self, program: &Program) -> Result<()> {
         self.ensure_not_forked()?;
         program.check_owner(&self.lock)?;
+        // A program that never ran has no code to improve.
+        if !program.has_code() {
+            return Ok(());
+        }
         self.backend.finish_compiling(program)
     }
 

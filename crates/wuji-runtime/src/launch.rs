@@ -163,6 +163,8 @@ impl Device {
         random: Option<(u64, u64)>,
         wait: bool,
     ) -> Result<Outcome> {
+        // Not under the lock: it takes long.
+        program.make_code()?;
         let mut launches = self.lock.take()?;
         let random = random.unwrap_or((self.seed(), *launches));
         let outcome = self.run_locked(program, bindings, random, wait, &mut launches);
@@ -181,7 +183,8 @@ impl Device {
     ) -> Result<Outcome> {
         program.check_owner(&self.lock)?;
         check(self, program, bindings)?;
-        if let Some(error) = program.executable.take_error() {
+        let executable = program.executable.get()?;
+        if let Some(error) = executable.take_error() {
             return Err(error);
         }
         *launches += 1;
@@ -191,7 +194,7 @@ impl Device {
         });
         let request = LaunchRequest {
             program,
-            executable: &*program.executable,
+            executable,
             bindings,
             seed,
             number,

@@ -34,7 +34,7 @@ mod tier;
 
 pub use backend::cpu::pool::{self, Pool};
 pub use backend::cpu::tiered::before_exit;
-pub use backend::{Backend, BackendKind, cuda};
+pub use backend::{Backend, BackendKind, CodeTime, cuda};
 pub use device::Device;
 pub use instance::Instance;
 pub use interrupt::{check as check_interrupt, compile_aside, compute_aside, with_poll};

@@ -1,6 +1,6 @@
 //! A module that a device can run, with its launch data.
 
-use crate::backend::{Executable, Loaded, expect_executable};
+use crate::backend::{DeferredExecutable, Executable, Loaded, expect_executable};
 use crate::memory::DeviceLock;
 use crate::profile::{Kernel, Part, Profiler};
 use crate::tier::Tier;
@@ -17,7 +17,7 @@ use wuji_llvm::CompiledKernel;
 pub struct Program {
     pub(crate) module: Arc<Module>,
     /// The backend's executable.
-    pub(crate) executable: Box<dyn Executable>,
+    pub(crate) executable: DeferredExecutable,
     /// The size of each tree.
     pub(crate) tree_sizes: Vec<u64>,
     /// The scalars of the by-value parameters, one per slot.
@@ -81,17 +81,27 @@ impl Program {
 
     /// The backend's executable. An error if it is from another backend.
     pub fn executable<E: Executable>(&self) -> Result<&E> {
-        expect_executable(&*self.executable)
+        expect_executable(self.executable.get()?)
     }
 
-    /// The tier of the current code, `Fast` or `Best`; `None` if the module is interpreted.
+    /// Makes its machine code, unless that was made when it was loaded.
+    pub fn make_code(&self) -> Result<()> {
+        self.executable.get().map(|_| ())
+    }
+
+    /// Whether its machine code was made.
+    pub fn has_code(&self) -> bool {
+        self.executable.made().is_some()
+    }
+
+    /// The tier of the current code, `Fast` or `Best`; `None` if the module is interpreted, or has not run yet.
     pub fn tier(&self) -> Option<Tier> {
-        self.executable.tier()
+        self.executable.made()?.tier()
     }
 
     /// The current machine code of the host, if there is any.
     pub fn compiled(&self) -> Option<&CompiledKernel> {
-        self.executable.machine_code()
+        self.executable.made()?.machine_code()
     }
 
     /// Tells the profiler which kernels were fused into this one, once.

@@ -6,7 +6,7 @@
 use crate::op::{Binary, Compare, Logic, Op, Unary};
 
 /// The number of a node.
-#[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
 pub struct Id(pub u32);
 
 impl Id {
@@ -41,7 +41,16 @@ pub enum Node {
     Pair(Id, Id),
 }
 
-const EMPTY: u32 = u32::MAX;
+/// More nodes have no numbers.
+const MOST: usize = u32::MAX as usize;
+
+/// What a bucket has for a node.
+enum Slot {
+    Known(u32),
+    /// The node is not in the table, and belongs here.
+    Empty(usize),
+    Full,
+}
 
 /// A hash-consed DAG.
 #[derive(Clone, Debug, Default)]
@@ -50,17 +59,39 @@ pub struct Arena {
     ops: Vec<u8>,
     a: Vec<u32>,
     b: Vec<u32>,
-    /// Ids by the hash of their node, with linear probing. Between half and three quarters full.
-    table: Vec<u32>,
+    /// Ids by the hash of their node, with linear probing. At most four fifths full.
+    table: Vec<Bucket>,
+    /// The last ids with some hashes: most nodes that exist were made or found a moment ago.
+    recent: Vec<u32>,
     /// There was no memory, or there were more nodes than ids.
     full: bool,
 }
+
+/// Slots of the table in one cache line.
+const SLOTS: usize = 12;
+
+/// A part of the table.
+#[derive(Clone, Debug, Default)]
+#[repr(align(64))]
+struct Bucket {
+    ids: [u32; SLOTS],
+    /// A few bits of the hash of each id; 0 for none. Other nodes are told apart without a look at them.
+    tags: [u8; SLOTS],
+}
+
+/// How many recent ids are known, in the fastest cache.
+const RECENT: usize = 4096;
 
 /// Mixes the bits of a number.
 pub(crate) fn mix(mut z: u64) -> u64 {
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     z ^ (z >> 31)
+}
+
+/// The bits of a hash that do not select the slot.
+fn tag(hash: u64) -> u8 {
+    hash as u8 | 1
 }
 
 fn key(op: u8, a: u32, b: u32) -> u64 {
@@ -79,7 +110,8 @@ impl Arena {
 
     /// Bytes of the nodes and their table.
     pub fn bytes(&self) -> usize {
-        self.ops.capacity() + 4 * (self.a.capacity() + self.b.capacity() + self.table.capacity())
+        let table = size_of::<Bucket>() * self.table.capacity();
+        self.ops.capacity() + 4 * (self.a.capacity() + self.b.capacity()) + table
     }
 
     /// Whether nodes were dropped, because there was no memory or no id for them.
@@ -128,10 +160,11 @@ impl Arena {
 
     /// The value of a constant.
     pub fn as_const(&self, id: Id) -> Option<f64> {
-        if let Node::Const(value) = self.node(id) {
-            return Some(value);
+        if self.op(id) != Op::Const {
+            return None;
         }
-        None
+        let (_, a, b) = self.raw(id);
+        Some(f64::from_bits(u64::from(a) << 32 | u64::from(b)))
     }
 
     /// The alternatives of a `Select`.
@@ -144,10 +177,8 @@ impl Arena {
 
     /// The operand of a negation.
     pub(crate) fn negated(&self, id: Id) -> Option<Id> {
-        if let Node::Unary(Unary::Neg, operand) = self.node(id) {
-            return Some(operand);
-        }
-        None
+        let negation = self.op(id) == Op::Unary(Unary::Neg);
+        negation.then(|| Id(self.a[id.at()]))
     }
 
     pub(crate) fn is_const(&self, id: Id, value: f64) -> bool {
@@ -161,59 +192,108 @@ impl Arena {
 
     /// The node with these columns, without any simplification.
     pub(crate) fn intern(&mut self, op: Op, a: u32, b: u32) -> Id {
-        if self.ops.len() * 4 >= self.table.len() * 3 && !self.grow() {
+        let slots = SLOTS * self.table.len();
+        if self.ops.len() * 5 >= slots * 4 && !self.grow() {
             self.full = true;
             return Id(0);
         }
         let op = op.code();
-        let mut at = self.slot(key(op, a, b));
-        loop {
-            let found = self.table[at];
-            if found == EMPTY {
-                break;
-            }
-            let f = found as usize;
-            if self.ops[f] == op && self.a[f] == a && self.b[f] == b {
-                return Id(found);
-            }
-            at = (at + 1) % self.table.len();
+        let hash = key(op, a, b);
+        let recent = (hash >> 8) as usize % RECENT;
+        let known = self.recent[recent];
+        if self.is(known as usize, op, a, b) {
+            return Id(known);
         }
-        let id = self.ops.len() as u32;
-        self.table[at] = id;
-        self.ops.push(op);
-        self.a.push(a);
-        self.b.push(b);
+        let mut at = self.bucket(hash);
+        let id = loop {
+            match self.find(at, hash, (op, a, b)) {
+                Slot::Known(id) => break id,
+                Slot::Empty(slot) => {
+                    let id = self.ops.len() as u32;
+                    self.table[at].ids[slot] = id;
+                    self.table[at].tags[slot] = tag(hash);
+                    self.ops.push(op);
+                    self.a.push(a);
+                    self.b.push(b);
+                    break id;
+                }
+                Slot::Full => at = self.after(at),
+            }
+        };
+        self.recent[recent] = id;
         Id(id)
     }
 
-    fn slot(&self, hash: u64) -> usize {
+    fn is(&self, id: usize, op: u8, a: u32, b: u32) -> bool {
+        id < self.ops.len() && self.a[id] == a && self.b[id] == b && self.ops[id] == op
+    }
+
+    /// Looks for a node in a bucket.
+    fn find(&self, bucket: usize, hash: u64, (op, a, b): (u8, u32, u32)) -> Slot {
+        let bucket = &self.table[bucket];
+        for (slot, found) in bucket.tags.iter().enumerate() {
+            if *found == 0 {
+                return Slot::Empty(slot);
+            }
+            let id = bucket.ids[slot];
+            if *found == tag(hash) && self.is(id as usize, op, a, b) {
+                return Slot::Known(id);
+            }
+        }
+        Slot::Full
+    }
+
+    /// The bucket that a hash belongs to.
+    fn bucket(&self, hash: u64) -> usize {
         ((u128::from(hash) * self.table.len() as u128) >> 64) as usize
     }
 
-    /// Makes space for more nodes. The columns grow by a quarter and the table by a half, so that little of them is unused.
+    fn after(&self, bucket: usize) -> usize {
+        if bucket + 1 == self.table.len() {
+            0
+        } else {
+            bucket + 1
+        }
+    }
+
+    /// Frees the table. It is built again if nodes are added.
+    pub(crate) fn freeze(&mut self) {
+        (self.table, self.recent) = (Vec::new(), Vec::new());
+        self.ops.shrink_to_fit();
+        self.a.shrink_to_fit();
+        self.b.shrink_to_fit();
+    }
+
+    /// Makes space for half as many more nodes.
     fn grow(&mut self) -> bool {
-        let slots = (self.table.len() + self.table.len() / 2).max(64);
-        let nodes = slots / 4 * 3 + 1;
-        if nodes >= EMPTY as usize {
+        let buckets = (self.ops.len() * 15 / 8).div_ceil(SLOTS).max(4);
+        let nodes = buckets * SLOTS * 4 / 5 + 1;
+        if nodes >= MOST {
             return false;
         }
         let more = nodes - self.ops.len();
-        let mut table: Vec<u32> = Vec::new();
-        let reserved = table.try_reserve_exact(slots).is_ok()
+        // The old table is not needed, only the columns.
+        self.table = Vec::new();
+        let reserved = self.table.try_reserve_exact(buckets).is_ok()
             && self.ops.try_reserve_exact(more).is_ok()
             && self.a.try_reserve_exact(more).is_ok()
             && self.b.try_reserve_exact(more).is_ok();
         if !reserved {
             return false;
         }
-        table.resize(slots, EMPTY);
-        self.table = table;
+        self.recent.resize(RECENT, u32::MAX);
+        self.table.resize(buckets, Bucket::default());
         for id in 0..self.ops.len() {
-            let mut at = self.slot(key(self.ops[id], self.a[id], self.b[id]));
-            while self.table[at] != EMPTY {
-                at = (at + 1) % self.table.len();
-            }
-            self.table[at] = id as u32;
+            let hash = key(self.ops[id], self.a[id], self.b[id]);
+            let mut at = self.bucket(hash);
+            let slot = loop {
+                match self.table[at].tags.iter().position(|tag| *tag == 0) {
+                    Some(slot) => break slot,
+                    None => at = self.after(at),
+                }
+            };
+            self.table[at].ids[slot] = id as u32;
+            self.table[at].tags[slot] = tag(hash);
         }
         true
     }
@@ -247,5 +327,33 @@ impl Arena {
             values.push(value);
         }
         values
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_takes_at_most_24_bytes_at_any_size() {
+        let mut arena = Arena::default();
+        for k in 0..30_000 {
+            arena.input(0, k);
+            let most = 24 * arena.len() + 2048;
+            assert!(arena.bytes() <= most, "{} for {k} nodes", arena.bytes());
+        }
+    }
+
+    #[test]
+    fn equal_nodes_are_one_node_after_the_table_was_freed() {
+        let mut arena = Arena::default();
+        let nodes: Vec<Id> = (0..5000).map(|k| arena.input(0, k)).collect();
+        let before = arena.bytes();
+        arena.freeze();
+        assert!(arena.bytes() < before);
+        for (k, node) in (0..).zip(&nodes) {
+            assert_eq!(arena.input(0, k), *node);
+        }
+        assert_eq!(arena.input(0, 5000), Id(5000));
     }
 }

@@ -40,17 +40,7 @@ pub fn project_definite<T: Real>(n: usize, matrix: &mut [T]) -> Result<()> {
         return Err(Error::new("W0806", what));
     }
     let mut a = matrix.to_vec();
-    let mut vectors = vec![T::zero(); n * n];
-    for k in 0..n {
-        vectors[k * n + k] = T::one();
-    }
-    for _ in 0..sweeps(n) {
-        for p in 0..n {
-            for q in p + 1..n {
-                rotate(n, (p, q), &mut a, &mut vectors);
-            }
-        }
-    }
+    let vectors = diagonalize(n, sweeps(n), &mut a);
     for row in 0..n {
         for column in row..n {
             let terms = (0..n).map(|k| {
@@ -63,6 +53,22 @@ pub fn project_definite<T: Real>(n: usize, matrix: &mut [T]) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Makes a symmetric matrix diagonal, with Jacobi's method. Its eigenvectors are the columns of the result, which is a rotation.
+pub(crate) fn diagonalize<T: Real>(n: usize, sweeps: usize, a: &mut [T]) -> Vec<T> {
+    let mut vectors = vec![T::zero(); n * n];
+    for k in 0..n {
+        vectors[k * n + k] = T::one();
+    }
+    for _ in 0..sweeps {
+        for p in 0..n {
+            for q in p + 1..n {
+                rotate(n, (p, q), a, &mut vectors);
+            }
+        }
+    }
+    vectors
 }
 
 /// Convergence is quadratic after the first sweeps. One rotation diagonalizes a matrix of 2 by 2.

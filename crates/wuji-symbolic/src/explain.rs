@@ -38,6 +38,8 @@ pub struct Explanation {
     pub bytes_moved: u64,
     /// Blocks that were ignored, because parts of them depend on each other.
     pub dissolved_blocks: usize,
+    /// Whether the analysis of the trace is from the kernel cache.
+    pub cached: bool,
 }
 
 impl Explanation {
@@ -54,6 +56,7 @@ impl Explanation {
             constant_bytes,
             bytes_moved: index_bytes + constant_bytes + size * values,
             dissolved_blocks: analysis.dissolved_blocks,
+            cached: false,
             groups,
         }
     }
@@ -103,6 +106,9 @@ impl fmt::Display for Explanation {
                 "{} blocks were ignored: parts of them depend on each other",
                 self.dissolved_blocks
             )?;
+        }
+        if self.cached {
+            writeln!(f, "the analysis is from the kernel cache")?;
         }
         writeln!(
             f,

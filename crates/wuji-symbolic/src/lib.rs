@@ -5,12 +5,17 @@
 //!
 //! Architecture invariant: this crate uses the public API of `wuji` and the IR; no other crate of the compiler knows it.
 
+pub mod applications;
 pub mod arena;
 mod arrays;
+mod bytes;
+mod cache;
 mod construct;
 mod definite;
 mod derivatives;
 mod explain;
+#[cfg(feature = "faer")]
+mod faer;
 mod file;
 pub mod hash;
 #[cfg(feature = "nalgebra")]
@@ -18,11 +23,14 @@ mod nalgebra;
 mod num;
 pub mod op;
 mod operators;
+mod parallel;
 pub mod pipeline;
 mod program;
 mod real;
 mod recording;
 mod sparse;
+#[cfg(feature = "sprs")]
+mod sprs;
 mod sym;
 mod trace;
 

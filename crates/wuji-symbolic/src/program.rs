@@ -1,9 +1,10 @@
 //! Compiled traces.
 
 use crate::arrays::{Inputs, Number, Outputs, Shape, Symbols, Traced, Values};
+use crate::cache;
 use crate::explain::Explanation;
 use crate::pipeline::emit::{Fields, emit};
-use crate::pipeline::{Analysis, Options, analyze};
+use crate::pipeline::{Analysis, Options};
 use crate::sym::Sym;
 use crate::trace::Trace;
 use std::fmt;
@@ -38,6 +39,8 @@ pub struct Program<T: Number, O: Outputs> {
     /// Intermediates and tables, which live as long as the code.
     _memory: (Field<T, 1>, Field<i32, 1>, Field<T, 1>),
     analysis: Analysis,
+    /// Whether the analysis is from the kernel cache.
+    cached: bool,
     module: Module,
     /// Held by a run: inputs and outputs are shared.
     running: Mutex<()>,
@@ -86,7 +89,7 @@ impl<T: Number, O: Outputs> Program<T, O> {
         shapes: Vec<Shape>,
         shape: O::Shape,
     ) -> Result<Program<T, O>> {
-        let analysis = analyze(trace, options)?;
+        let (analysis, cached) = cache::analysis(world, trace, options)?;
         let mut memory = Memory {
             world,
             module: Module::new("traced"),
@@ -122,6 +125,7 @@ impl<T: Number, O: Outputs> Program<T, O> {
             shape,
             _memory: (intermediates, indices, constants),
             analysis,
+            cached,
             module,
             running: Mutex::new(()),
         })
@@ -213,7 +217,11 @@ impl<T: Number, O: Outputs> Program<T, O> {
 
     /// What the program consists of: groups, tables, bytes that a run moves.
     pub fn explain(&self) -> Explanation {
-        Explanation::new(&self.analysis, T::SCALAR)
+        let explanation = Explanation::new(&self.analysis, T::SCALAR);
+        Explanation {
+            cached: self.cached,
+            ..explanation
+        }
     }
 }
 

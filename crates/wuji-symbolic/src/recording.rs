@@ -187,9 +187,13 @@ impl Recorder {
             length(output.len())?;
             ids.push(self.nodes(output)?);
         }
-        let Some(Recording { arena, blocks, .. }) = self.recording else {
+        let Some(Recording {
+            mut arena, blocks, ..
+        }) = self.recording
+        else {
             return Err(too_large());
         };
+        arena.freeze();
         Ok(Trace {
             arena,
             inputs: self.inputs,

@@ -70,6 +70,18 @@ impl<T> Csr<T> {
         })
     }
 
+    /// A matrix without rows and columns.
+    #[cfg(feature = "faer")]
+    pub(crate) fn empty() -> Csr<T> {
+        Csr {
+            rows: 0,
+            columns: 0,
+            starts: vec![0],
+            indices: Vec::new(),
+            values: Vec::new(),
+        }
+    }
+
     pub fn rows(&self) -> usize {
         self.rows
     }
@@ -141,6 +153,28 @@ impl<T> Csr<T> {
     }
 }
 
+/// The order of entries by row and column; those at the same position stay in their order.
+fn sorted<T>(rows: usize, triplets: &[(usize, usize, T)]) -> Vec<u32> {
+    let mut ends = vec![0u32; rows + 1];
+    triplets.iter().for_each(|t| ends[t.0 + 1] += 1);
+    for row in 0..rows {
+        ends[row + 1] += ends[row];
+    }
+    // Where the next entry of each row is; at last, where each row ends.
+    let mut order = vec![0u32; triplets.len()];
+    for (n, t) in (0..).zip(triplets) {
+        order[ends[t.0] as usize] = n;
+        ends[t.0] += 1;
+    }
+    let mut start = 0;
+    for end in &ends[..rows] {
+        let row = &mut order[start..*end as usize];
+        row.sort_by_key(|n| triplets[*n as usize].1);
+        start = *end as usize;
+    }
+    order
+}
+
 impl<T: Real> Csr<T> {
     /// A matrix from entries in any order. Entries at the same position are added, in order.
     pub fn from_triplets(
@@ -153,8 +187,7 @@ impl<T: Real> Csr<T> {
                 format!("an entry is at ({r}, {c}), outside of a matrix of {rows} by {columns}");
             return Err(inconsistent(what));
         }
-        let mut order: Vec<u32> = (0..triplets.len() as u32).collect();
-        order.sort_by_key(|n| (triplets[*n as usize].0, triplets[*n as usize].1));
+        let order = sorted(rows, triplets);
         let mut matrix = Csr {
             rows,
             columns,

@@ -92,10 +92,7 @@ impl Trace {
             let threads: Vec<_> = (0..parts)
                 .map(|part| scope.spawn(move || Trace::record(lengths, |x| compute(part, x))))
                 .collect();
-            let join = |thread: std::thread::ScopedJoinHandle<'_, Result<Trace>>| {
-                (thread.join()).unwrap_or_else(|payload| std::panic::resume_unwind(payload))
-            };
-            threads.into_iter().map(join).collect()
+            threads.into_iter().map(crate::parallel::join).collect()
         });
         let mut whole = Trace::record(lengths, |_| Vec::new())?;
         for part in recorded {
@@ -161,14 +158,23 @@ impl Trace {
 
     /// A number that is the same for equal traces, and almost always different for others.
     pub fn fingerprint(&self) -> u64 {
-        let mut hash = 0u64;
-        let mut add = |n: u64| hash = crate::arena::mix(hash.rotate_left(5) ^ n);
+        self.digest()[0]
+    }
+
+    /// As [`Trace::fingerprint`], with as many bits as files need that are found by it alone.
+    pub(crate) fn digest(&self) -> [u64; 2] {
+        let mut hash = [0u64, 0x9e37_79b9_7f4a_7c15];
+        let mut add = |n: u64| {
+            hash[0] = crate::arena::mix(hash[0].rotate_left(5) ^ n);
+            hash[1] = (hash[1].rotate_left(23) ^ n).wrapping_mul(0xd6e8_feb8_6659_fd93);
+        };
         self.inputs.iter().for_each(|n| add(u64::from(*n)));
         for id in self.arena.ids() {
             let (op, a, b) = self.arena.raw(id);
             add(u64::from(op.code()));
             add(u64::from(a) << 32 | u64::from(b));
         }
+        add(self.outputs.len() as u64);
         for list in self.outputs.iter().chain(&self.blocks) {
             add(list.len() as u64);
             list.iter().for_each(|id| add(u64::from(id.0)));

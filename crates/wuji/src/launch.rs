@@ -521,12 +521,9 @@ impl Compiled {
         })
     }
 
-    /// Whether a launch of it can wait: it has a source, gives no result, and works on no arrays.
+    /// Whether a launch of it can wait: it has a source, and that can.
     pub(crate) fn can_wait(&self) -> bool {
-        let source = self.source.as_ref();
-        source.is_some_and(|m| {
-            m.arrays.is_empty() && m.kernel_func().is_some_and(|f| f.results.is_empty())
-        })
+        self.source.as_ref().is_some_and(can_wait)
     }
 
     /// The tasks that it is split into, which `split` makes at the first call.
@@ -610,6 +607,12 @@ impl Compiled {
         let names = &bodies.get(tree)?.names;
         names.get((n - self.first_field[tree]) as usize).cloned()
     }
+}
+
+/// Whether launches of a kernel can wait: it gives no result, and works on no arrays.
+pub(crate) fn can_wait(module: &Module) -> bool {
+    let func = module.kernel_func();
+    module.arrays.is_empty() && func.is_some_and(|f| f.results.is_empty())
 }
 
 /// The name of the parameter that each argument belongs to.

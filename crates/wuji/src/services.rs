@@ -18,8 +18,8 @@ use wuji_ir::ops::{
 };
 use wuji_ir::types::{Scalar, Type};
 use wuji_ir::{Error, Result};
-use wuji_runtime::Bindings;
 use wuji_runtime::array::ArrayArg;
+use wuji_runtime::{Bindings, CodeTime};
 
 /// Which service. Parameters: indices as `i64`, then a value.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
@@ -131,11 +131,13 @@ impl TreeInner {
             return Ok((compiled, body));
         }
         let module = module(body, subject, service)?;
-        let mut compiled = Compiled::new(self.world.load_service(module.clone())?);
         // A fill can wait in the window of a lazy world.
-        if self.world.lazy().is_some() && service == Service::Fill {
-            compiled = compiled.with_source(module);
-        }
+        let compiled = if self.world.lazy().is_some() && service == Service::Fill {
+            let program = self.world.load_service(module.clone(), CodeTime::FirstRun);
+            Compiled::new(program?).with_source(module)
+        } else {
+            Compiled::new(self.world.load_service(module, CodeTime::Load)?)
+        };
         Ok((self.world.enter_service(key, compiled), body))
     }
 

@@ -1,5 +1,6 @@
 //! Worlds: a device with its memory and its kernels.
 
+mod cached;
 mod closing;
 mod kernels;
 

@@ -16,6 +16,8 @@ fn picture(example: &Example) -> (u32, u32, &'static str) {
         "mpm88" => (400, 60, "png"),
         "lazy_mpm" => (400, 55, "png"),
         "newton" => (28, 80, "png"),
+        "large_steps" => (18, 45, "png"),
+        "arap" => (48, 41, "png"),
         "path_tracer" => (256, 96, "png"),
         "isosurface" => (48, 1, "png"),
         "coral" => (200, 24, "png"),
@@ -39,6 +41,9 @@ fn seconds(example: &Example) -> f32 {
         "lazy_mpm" => 4.8,
         // With an unoptimized tracer.
         "newton" => 9.0,
+        // CPU time.
+        "large_steps" => 7.9,
+        "arap" => 6.3,
         "path_tracer" => 1.9,
         "isosurface" => 2.6,
         "coral" => 4.8,

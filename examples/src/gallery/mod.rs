@@ -3,13 +3,16 @@
 //! An [`Example`] runs on a [`Stage`], which creates its world, calls it for each frame, displays and records its picture, and measures it.
 //! So an example contains only its kernels, its fields and its picture.
 
+pub mod arap;
 pub mod book;
+pub mod cholesky;
 pub mod cloth;
 pub mod coral;
 pub mod fluid;
 pub mod gray_scott;
 pub mod isosurface;
 pub mod julia;
+pub mod large_steps;
 pub mod lazy_mpm;
 pub mod life;
 pub mod mpm88;
@@ -126,7 +129,7 @@ pub struct Report {
 }
 
 /// All examples, in order of complexity.
-pub const ALL: [&Example; 18] = [
+pub const ALL: [&Example; 20] = [
     &julia::JULIA,
     &life::LIFE,
     &wave::WAVE,
@@ -135,6 +138,8 @@ pub const ALL: [&Example; 18] = [
     &fluid::FLUID,
     &cloth::CLOTH,
     &newton::NEWTON,
+    &large_steps::LARGE_STEPS,
+    &arap::ARAP,
     &mpm88::MPM88,
     &lazy_mpm::LAZY_MPM,
     &path_tracer::PATH_TRACER,

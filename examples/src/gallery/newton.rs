@@ -1,11 +1,8 @@
 //! A cloth hangs from two corners and falls over a ball, with implicit steps: Newton's method, whose Hessian is a traced program.
 
-use super::surface::{Screen, Sides, ball};
+use super::cholesky::Cholesky;
+use super::surface::{Screen, Sides, ball, squares};
 use super::{Example, Media, Outcome, Stage, Summary};
-use faer::linalg::solvers::SolveCore;
-use faer::sparse::linalg::solvers::{Llt, SymbolicLlt};
-use faer::sparse::{SparseColMatRef, SymbolicSparseColMatRef};
-use faer::{Conj, MatMut, Side};
 use wuji::prelude::*;
 use wuji_symbolic::{Csr, Program, Real, Sym, gradient, local_hessian, project_definite};
 
@@ -130,32 +127,6 @@ fn weight(n: usize, mass: usize) -> f64 {
     }
 }
 
-/// Solves a symmetric positive definite system; rows of it are columns, too.
-fn solve(known: &SymbolicLlt<usize>, a: &Csr<f64>, b: &mut [f64]) -> wuji::Result<()> {
-    let (rows, columns) = (a.rows(), a.columns());
-    let pattern =
-        SymbolicSparseColMatRef::new_checked(rows, columns, a.starts(), None, a.indices());
-    let matrix = SparseColMatRef::new(pattern, a.values());
-    let factors = Llt::try_new_with_symbolic(known.clone(), matrix, Side::Lower)
-        .map_err(|_| wuji::Error::new("W0806", "the Hessian is not positive definite"))?;
-    factors.solve_in_place_with_conj(Conj::No, MatMut::from_column_major_slice_mut(b, rows, 1));
-    Ok(())
-}
-
-/// The corners of the triangles of the cloth.
-fn triangles(n: usize, x: &[f64]) -> Vec<Vec3> {
-    let at = |i: usize, j: usize| {
-        let mass = &x[3 * (i * n + j)..];
-        vec3(mass[0] as f32, mass[1] as f32, mass[2] as f32)
-    };
-    let squares = (0..n - 1).flat_map(|i| (0..n - 1).map(move |j| (i, j)));
-    let corners = squares.flat_map(|(i, j)| {
-        let (a, b, c, d) = (at(i, j), at(i + 1, j), at(i, j + 1), at(i + 1, j + 1));
-        [a, c, b, b, c, d]
-    });
-    corners.collect()
-}
-
 fn run(stage: &mut Stage) -> Outcome<Summary> {
     let world = stage.world();
     let n = stage.size().max(3);
@@ -166,10 +137,7 @@ fn run(stage: &mut Stage) -> Outcome<Summary> {
     let program = Program::trace(&world, (&x, &x), |(x, target)| system(n, &x, &target))?;
     // The pattern is the same in all steps, and so is the order of elimination.
     let (_, first) = program.run((&x, &x))?;
-    let size = first.rows();
-    let pattern =
-        SymbolicSparseColMatRef::new_checked(size, size, first.starts(), None, first.indices());
-    let known = SymbolicLlt::try_new(pattern, Side::Lower).map_err(|e| format!("{e:?}"))?;
+    let known = Cholesky::new(&first)?;
 
     let corners = world.field::<Vec3, 1>("corners", 6 * (n - 1) * (n - 1))?;
     let round = ball(vec3(0.0, 0.0, 0.0), RADIUS as f32);
@@ -190,7 +158,7 @@ fn run(stage: &mut Stage) -> Outcome<Summary> {
             }
             for _ in 0..ITERATIONS {
                 let (mut way, hessian) = program.run((&**x, &target))?;
-                solve(&known, &hessian, &mut way)?;
+                known.factor(&hessian)?.solve(&mut way, 1);
                 x.iter_mut().zip(&way).for_each(|(x, way)| *x -= way);
             }
             for (k, v) in velocity.iter_mut().enumerate() {
@@ -201,7 +169,7 @@ fn run(stage: &mut Stage) -> Outcome<Summary> {
         || {
             let eye = [0.6, 0.35];
             screen.clear()?;
-            corners.copy_from(&triangles(n, state.borrow().0))?;
+            corners.copy_from(&squares(n, n, state.borrow().0))?;
             let (front, back) = (vec3(0.85, 0.6, 0.25), vec3(0.16, 0.3, 0.65));
             let sides = Sides { front, back };
             screen.draw(&corners, 2 * (n - 1) * (n - 1), eye, sides)?;

@@ -1,4 +1,4 @@
-//! A triangle rasterizer, shared by the examples `cloth`, `isosurface` and `newton`.
+//! A triangle rasterizer, shared by the examples with surfaces.
 
 use wuji::prelude::*;
 use wuji::viewer::Picture;
@@ -142,4 +142,18 @@ pub fn ball(center: Vec3, radius: f32) -> Vec<Vec3> {
     (0..24)
         .flat_map(|i| (0..48).flat_map(move |j| square(i, j)))
         .collect()
+}
+
+/// The corners of the triangles between `rows` by `columns` points, three coordinates each.
+pub fn squares(rows: usize, columns: usize, x: &[f64]) -> Vec<Vec3> {
+    let at = |i: usize, j: usize| {
+        let point = &x[3 * (i * columns + j)..];
+        vec3(point[0] as f32, point[1] as f32, point[2] as f32)
+    };
+    let all = (0..rows - 1).flat_map(|i| (0..columns - 1).map(move |j| (i, j)));
+    let corners = all.flat_map(|(i, j)| {
+        let (a, b, c, d) = (at(i, j), at(i + 1, j), at(i, j + 1), at(i + 1, j + 1));
+        [a, c, b, b, c, d]
+    });
+    corners.collect()
 }

@@ -15,6 +15,8 @@ fn small(example: &Example) -> Options {
         "fluid" => (48, 24),
         "cloth" => (24, 20),
         "newton" => (8, 16),
+        "large_steps" => (7, 16),
+        "arap" => (10, 9),
         "mpm88" => (64, 6),
         "lazy_mpm" => (64, 12),
         "path_tracer" => (48, 2),

@@ -21,12 +21,12 @@ e, gradient, hessian = program(x)    # again and again
 ```
 """
 
-from .derivatives import gradient, hessian, jacobian
+from .derivatives import gradient, hessian, jacobian, project_definite
 from .program import Program, Trace, load, record, trace
 from .sparse import SparseArray, assemble, csc, csr
 from .symbols import Array, Sym, array, block, where
 
 __all__ = [
     "Array", "Program", "SparseArray", "Sym", "Trace", "array", "assemble", "block", "csc", "csr", "gradient", "hessian", "jacobian",
-    "load", "record", "trace", "where",
+    "load", "project_definite", "record", "trace", "where",
 ]  # fmt: skip

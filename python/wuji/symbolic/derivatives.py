@@ -54,3 +54,20 @@ def hessian(value: Any, variables: Any) -> SparseArray:
     found = tracer.call(tracer.native.hessian, _scalar(values), flattened(by))
     size = int(np.prod(by.shape, dtype=int))
     return from_rows(tracer, (size, size), found)
+
+
+def project_definite(matrices: Any) -> Any:
+    """Return the nearest positive semidefinite matrices to symmetric ones: negative eigenvalues become zero.
+
+    The last two axes are those of a matrix. Newton's method needs it for the Hessians of elements; it pays for small matrices.
+    """
+    if not isinstance(matrices, Symbolic):
+        raise not_traceable("a projection needs symbolic values", "call it in a function that is traced")
+    tracer = matrices._tracer
+    nodes, mask = lift(tracer, matrices)
+    if mask or nodes.ndim < 2 or nodes.shape[-1] != nodes.shape[-2]:
+        raise not_traceable(f"an array of shape {nodes.shape} has no square matrices of numbers", "the last two axes are those of a matrix")
+    if nodes.size == 0:
+        return wrap(tracer, nodes)
+    found = tracer.call(tracer.native.project_definite, flattened(nodes), nodes.shape[-1])
+    return wrap(tracer, nodes_of(found).reshape(nodes.shape))

@@ -226,8 +226,10 @@ mod tests {
         }
     }
 
-    fn limits() -> Limits {
-        let folder = std::env::temp_dir().join(format!("wuji-campaign-{}", std::process::id()));
+    /// In a folder of its own for each test.
+    fn limits(test: &str) -> Limits {
+        let name = format!("wuji-campaign-{test}-{}", std::process::id());
+        let folder = std::env::temp_dir().join(name);
         Limits {
             attempts: 100,
             threads: 3,
@@ -241,7 +243,7 @@ mod tests {
         let found = Mutex::new(Vec::new());
         let limits = Limits {
             keep_going: true,
-            ..limits()
+            ..limits("counts")
         };
         let tally = run(&Sevens, &limits, |seed, finding| {
             found.lock().unwrap().push((seed, finding.file));
@@ -258,7 +260,7 @@ mod tests {
     fn stops_at_the_first_failure() {
         let limits = Limits {
             threads: 1,
-            ..limits()
+            ..limits("stops")
         };
         let tally = run(&Sevens, &limits, |_, _| {});
         assert_eq!((tally.attempts, tally.failures), (7, 1));

@@ -4,7 +4,7 @@ use super::dice::Dice;
 use super::native;
 use super::observe::{Observation, interpret, reference, too_long};
 use super::program::Program;
-use super::window::{self, WindowCheck};
+use super::window::{self, Launches, WindowCheck};
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use wuji_compile::autodiff::normalize;
@@ -72,7 +72,14 @@ impl std::fmt::Display for Check {
             }
             Check::Normal => write!(f, "the interpreter on the normal form"),
             Check::Window(how) => {
-                write!(f, "a window of {} launches, {:?}", how.launches, how.order)?;
+                match &how.launches {
+                    Launches::Program(times) => write!(f, "a window of {times} launches")?,
+                    Launches::Tasks(order) => write!(f, "a window of the tasks {order:?}")?,
+                }
+                write!(f, ", {:?}", how.order)?;
+                if how.temporaries != 0 {
+                    write!(f, ", temporary trees {:#b}", how.temporaries)?;
+                }
                 if !how.without.is_empty() {
                     write!(f, ", without {}", how.without.join(", "))?;
                 }
@@ -259,7 +266,7 @@ fn window(program: &Program, how: &WindowCheck) -> Outcome {
     if !window::can_wait(&program.module) {
         return Ok(());
     }
-    let expected = match window::eager(program, how.launches, MAX_STEPS) {
+    let expected = match window::eager(program, how, MAX_STEPS) {
         Ok(expected) => expected,
         Err(e) if too_long(&e) => return Ok(()),
         Err(e) => return Err(error(&e)),
@@ -430,9 +437,18 @@ fn random_window(dice: &mut Dice) -> WindowCheck {
         "dead_store_elimination",
         "activation_demotion",
         "task_dataflow",
+        "halo_recomputation",
+        "task_locality",
     ];
+    let launches = if dice.chance(50) {
+        Launches::Program(1 + dice.below(4) as u64)
+    } else {
+        let count = 2 + dice.below(7);
+        Launches::Tasks((0..count).map(|_| dice.below(12)).collect())
+    };
     WindowCheck {
-        launches: 1 + dice.below(4) as u64,
+        launches,
+        temporaries: if dice.chance(30) { dice.bits() } else { 0 },
         without: rules.into_iter().filter(|_| dice.chance(15)).collect(),
         fuel: dice.chance(20).then(|| dice.below(6) as u64),
         order: if dice.chance(50) {

@@ -2,8 +2,9 @@
 
 use super::observe::{Observation, dense_fields, interpret};
 use super::program::{Inputs, Program};
+use std::sync::Arc;
 use wuji_compile::{Math, Options};
-use wuji_flow::{Bank, Launch, Run, Switches, Window};
+use wuji_flow::{Bank, Launch, LaunchPlan, Run, Switches, Task, Window};
 use wuji_ir::Result;
 use wuji_ir::entities::Field;
 use wuji_ir::interp::Order;
@@ -13,10 +14,21 @@ use wuji_ir::types::Imm;
 /// How a window is run.
 #[derive(Clone, PartialEq, Debug)]
 pub struct WindowCheck {
-    pub launches: u64,
+    pub launches: Launches,
+    /// Trees that nothing reads afterwards, as bits.
+    pub temporaries: u64,
     pub without: Vec<&'static str>,
     pub fuel: Option<u64>,
     pub order: Order,
+}
+
+/// What is launched.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Launches {
+    /// The program, so many times.
+    Program(u64),
+    /// Its tasks as kernels of their own, in this order; numbers above theirs start again.
+    Tasks(Vec<usize>),
 }
 
 /// Whether launches of a program can wait: nothing about them is ordered.
@@ -28,32 +40,69 @@ pub(super) fn can_wait(m: &Module) -> bool {
 }
 
 /// What a program does in several launches.
-pub(super) fn eager(program: &Program, launches: u64, max_steps: u64) -> Result<Observation> {
-    let inputs = Inputs {
-        again: launches - 1,
-        ..program.inputs.clone()
+pub(super) fn eager(program: &Program, how: &WindowCheck, max_steps: u64) -> Result<Observation> {
+    let seen = match &how.launches {
+        Launches::Program(times) => {
+            let inputs = Inputs {
+                again: times - 1,
+                ..program.inputs.clone()
+            };
+            let serial = Order::Serial;
+            interpret(&program.module, false, serial, &inputs, max_steps, None)?
+        }
+        Launches::Tasks(_) => {
+            let (window, _) = window_of(program, how)?;
+            let plan = window.plan_of(&window.graph());
+            run(program, &window, &plan, Order::Serial, max_steps)?
+        }
     };
-    let serial = Order::Serial;
-    let seen = interpret(&program.module, false, serial, &inputs, max_steps, None)?;
-    Ok(contents(seen))
+    Ok(contents(program, how, seen))
 }
 
 /// The same launches as a window.
 pub(super) fn lazy(program: &Program, how: &WindowCheck, max_steps: u64) -> Result<Observation> {
+    let (window, mut bank) = window_of(program, how)?;
+    let mut switches = Switches::without(&bank.options().without);
+    switches.fuel = how.fuel;
+    let plan = window.plan(&mut bank, &switches);
+    let seen = run(program, &window, &plan, how.order, max_steps)?;
+    Ok(contents(program, how, seen))
+}
+
+fn window_of(program: &Program, how: &WindowCheck) -> Result<(Window, Bank)> {
     let m = &program.module;
-    let options = options(&how.without);
-    let mut bank = Bank::new(&options);
-    let launch = Launch {
-        tasks: bank.tasks_of(m)?.into(),
+    let mut bank = Bank::new(&options(&how.without));
+    let tasks = bank.tasks_of(m)?;
+    let launch = |tasks: &[Arc<Task>]| Launch {
+        tasks: tasks.into(),
         trees: (0..m.trees.len() as u32).collect(),
         params: program.inputs.params.iter().map(|p| p.bits()).collect(),
     };
-    let window = Window {
-        launches: vec![launch; how.launches as usize],
+    let launches = match &how.launches {
+        Launches::Program(times) => vec![launch(&tasks); *times as usize],
+        Launches::Tasks(order) => {
+            let some = order.iter().filter(|_| !tasks.is_empty());
+            some.map(|k| launch(&[tasks[k % tasks.len()].clone()]))
+                .collect()
+        }
     };
-    let mut switches = Switches::without(&options.without);
-    switches.fuel = how.fuel;
-    let plan = window.plan(&mut bank, &switches);
+    let trees = 0..m.trees.len().min(64) as u32;
+    let window = Window {
+        launches,
+        temporaries: trees.filter(|t| how.temporaries >> t & 1 == 1).collect(),
+    };
+    Ok((window, bank))
+}
+
+/// Runs a plan on the interpreter.
+fn run(
+    program: &Program,
+    window: &Window,
+    plan: &LaunchPlan,
+    order: Order,
+    max_steps: u64,
+) -> Result<Observation> {
+    let m = &program.module;
     let mut state = program.inputs.clone();
     state.again = 0;
     // Elements of a cell that is active for another field are there, too.
@@ -64,17 +113,19 @@ pub(super) fn lazy(program: &Program, how: &WindowCheck, max_steps: u64) -> Resu
     nothing.signatures.clear();
     step(&nothing, &all, 1, Order::Serial, max_steps, &mut state)?;
     for run in &plan.runs {
-        match run {
-            Run::Launch(_) => {
-                step(m, &all, 1, how.order, max_steps, &mut state)?;
-            }
-            Run::Task(node) => {
-                let task = &node.task.module;
-                let fields = (task.fields.keys()).map(|f| original(m, task, &node.trees, f));
-                let fields: Vec<Field> = fields.collect();
-                let launches = node.launches.len();
-                step(task, &fields, launches, how.order, max_steps, &mut state)?;
-            }
+        let (tasks, launches): (&[Arc<Task>], usize) = match run {
+            Run::Launch(k) => (&window.launches[*k].tasks, 1),
+            Run::Task(node) => (std::slice::from_ref(&node.task), node.launches.len()),
+        };
+        for task in tasks {
+            let trees: Vec<u32> = match run {
+                Run::Launch(_) => task.trees.clone(),
+                Run::Task(node) => node.trees.clone(),
+            };
+            let module = &task.module;
+            let fields = (module.fields.keys()).map(|f| original(m, module, &trees, f));
+            let fields: Vec<Field> = fields.collect();
+            step(module, &fields, launches, order, max_steps, &mut state)?;
         }
     }
     Ok(Observation {
@@ -93,8 +144,17 @@ fn options(without: &[&'static str]) -> Options {
     }
 }
 
-/// What a window must not change. Reports name the fields of tasks, whose numbers are others.
-fn contents(seen: Observation) -> Observation {
+/// What a window must not change. Reports name the fields of tasks, whose numbers are others. Nothing reads temporaries.
+fn contents(program: &Program, how: &WindowCheck, mut seen: Observation) -> Observation {
+    for (field, data) in program.module.fields.iter() {
+        let tree = data.tree.as_u32();
+        if tree < 64 && how.temporaries >> tree & 1 == 1 {
+            if let Some(values) = seen.fields.get_mut(field.as_u32() as usize) {
+                values.clear();
+            }
+            seen.sparse.retain(|(f, _)| *f != field);
+        }
+    }
     Observation {
         result: None,
         reports: Vec::new(),

@@ -13,6 +13,7 @@ use wuji_compile::{Functions, Libdevice, Math, Options, compile};
 use wuji_examples::{apps, gallery};
 use wuji_ir::module::Module;
 use wuji_ir::text::parse;
+use wuji_symbolic::{Program, Real, Sym};
 use wuji_tests::filetest::{self, TestFile};
 
 /// The oldest supported GPUs, and those that code is tuned for.
@@ -153,6 +154,34 @@ fn filetests_assemble() {
         modules.push((name, module));
     }
     assert!(modules.len() > 300, "where are the others?");
+    expect_assembled(&ptxas, &modules);
+}
+
+/// Traced programs: loops over tables of indices and constants, intermediates, blocks, every class of operations.
+#[test]
+fn traced_programs_assemble() {
+    fn compute(x: &[Sym]) -> (Vec<Sym>, Sym) {
+        let pairs = x.windows(2).enumerate().map(|(n, p)| {
+            let (a, b) = (p[0], p[1]);
+            let both = [(a * a + b * b).sqrt(), a.sin() * (b + 2.0).ln() + n as f64];
+            Sym::block(&both);
+            let condition = a.less(b) & !both[0].equals(a) | b.less_equal(both[1]);
+            Sym::select(condition, both[0] % b, both[1].powf(a))
+        });
+        let pairs: Vec<Sym> = pairs.collect();
+        let sum = pairs.iter().zip(x.iter().rev()).map(|(p, x)| *p * *x).sum();
+        (pairs, sum)
+    }
+    let Some(ptxas) = assembler() else {
+        return;
+    };
+    let world = World::interpreter().expect("a world");
+    let single = Program::trace(&world, &[1f32; 100][..], |x| compute(&x)).expect("a program");
+    let double = Program::trace(&world, &[1f64; 100][..], |x| compute(&x)).expect("a program");
+    let modules = [
+        ("f32".to_string(), single.module().clone()),
+        ("f64".to_string(), double.module().clone()),
+    ];
     expect_assembled(&ptxas, &modules);
 }
 

@@ -131,6 +131,14 @@ pub const SWITCHES: &[(&str, &str)] = &[
         "in lazy worlds, a task does not activate cells that are active already",
     ),
     (
+        "halo_recomputation",
+        "in lazy worlds, a task computes what it reads around its elements, if nothing else needs it stored",
+    ),
+    (
+        "task_locality",
+        "in lazy worlds, tasks run after others that have used the same fields, where they may",
+    ),
+    (
         "window_replay",
         "in lazy worlds on a GPU, a window that comes again with the same arguments is replayed as a graph",
     ),

@@ -2,13 +2,18 @@
 //! not run.
 
 use crate::bank::Bank;
-use crate::graph::{Graph, Node};
+use crate::graph::{Graph, Node, State};
 use crate::window::Fuel;
 use wuji_ir::entities::Field;
 
-/// Removes stores to fields that a later task covers, with no reader between. The last version of a field is never dead: the host
-/// can read it.
-pub fn eliminate_dead_stores(graph: Graph, bank: &mut Bank, fuel: &mut Fuel) -> Graph {
+/// Removes stores to fields that a later task covers, with no reader between. The last version of a field is only dead if nothing
+/// outside of the window can read it.
+pub fn eliminate_dead_stores(
+    graph: Graph,
+    temporaries: &[u32],
+    bank: &mut Bank,
+    fuel: &mut Fuel,
+) -> Graph {
     let Graph { nodes, .. } = &graph;
     let mut left: Vec<Option<Node>> = nodes.iter().cloned().map(Some).collect();
     // A task that is gone reads nothing, so those in front of it are looked at later.
@@ -16,7 +21,7 @@ pub fn eliminate_dead_stores(graph: Graph, bank: &mut Bank, fuel: &mut Fuel) -> 
         let Some(node) = left[at].clone() else {
             continue;
         };
-        let dead = dead_fields(&left, at, &node);
+        let dead = dead_fields(&left, temporaries, at, &node);
         if dead.is_empty() || !fuel.take() {
             continue;
         }
@@ -37,7 +42,7 @@ fn changed(kept: &[Node], graph: &Graph) -> bool {
 }
 
 /// The fields that a task stores to in vain.
-fn dead_fields(left: &[Option<Node>], at: usize, node: &Node) -> Vec<Field> {
+fn dead_fields(left: &[Option<Node>], temporaries: &[u32], at: usize, node: &Node) -> Vec<Field> {
     let summary = &node.task.summary;
     // Of a task that must stay as it is, every store stays.
     if summary.obstacle.is_some() || node.task.whole {
@@ -51,15 +56,23 @@ fn dead_fields(left: &[Option<Node>], at: usize, node: &Node) -> Vec<Field> {
             && !used.reads
             && !used.activates
             && node.task.module.fields[used.field].packing.is_none()
-            && is_covered(left, at, node, used.field)
+            && is_dead_after(
+                left[at + 1..].iter().flatten(),
+                temporaries,
+                node.state_of(used.field),
+            )
     });
     dead.map(|used| used.field).collect()
 }
 
-/// Whether the next task that uses a field stores to all of it before it reads it.
-fn is_covered(left: &[Option<Node>], at: usize, node: &Node, field: Field) -> bool {
-    let state = node.state_of(field);
-    for later in left[at + 1..].iter().flatten() {
+/// Whether the values of a field are not needed any more: the next task that uses it stores to all of it before it reads it, or there
+/// is none and the tree is gone with the window.
+pub(crate) fn is_dead_after<'a>(
+    later: impl Iterator<Item = &'a Node>,
+    temporaries: &[u32],
+    state: State,
+) -> bool {
+    for later in later {
         let reads = later.reads.contains(&state);
         if reads {
             return false;
@@ -69,5 +82,5 @@ fn is_covered(left: &[Option<Node>], at: usize, node: &Node, field: Field) -> bo
             return true;
         }
     }
-    false
+    matches!(state, State::Value { tree, .. } if temporaries.contains(&tree))
 }

@@ -4,7 +4,9 @@ use crate::bank::Bank;
 use crate::graph::{Edge, EdgeKind, Graph, Node, State, sorted};
 use crate::print::Names;
 use crate::summary::{Bound, FieldUse, IndexSource, Reach, Space, is_sparse};
+use crate::task::Task;
 use crate::window::Fuel;
+use std::sync::Arc;
 use wuji_compile::{Math, Options};
 use wuji_ir::entities::Field;
 use wuji_ir::ops::AtomicOp;
@@ -188,18 +190,23 @@ fn rebuild(graph: &Graph, partner: &[Option<usize>], fused: Vec<Option<Node>>) -
 fn fuse(bank: &mut Bank, a: &Node, b: &Node) -> Option<Node> {
     let equal = equal_params(a, b);
     let task = bank.fuse((&a.task, &a.trees), (&b.task, &b.trees), equal)?;
+    Some(joined(task, a, b))
+}
+
+/// The node of a task that was made of two.
+pub(crate) fn joined(task: Arc<Task>, a: &Node, b: &Node) -> Node {
     let mut all = a.trees.clone();
     all.extend(b.trees.iter().filter(|t| !a.trees.contains(t)));
     let trees = task.trees.iter().map(|n| all[*n as usize]).collect();
     let mut launches = a.launches.clone();
     launches.extend(&b.launches);
     let params = [&a.params[..], &b.params[..]].concat();
-    Some(Node::new(task, trees, params, launches))
+    Node::new(task, trees, params, launches)
 }
 
 /// For each parameter of the second task, the one of the first that is the same float. Integers may be equal by chance, so that code
 /// would be made for a window that does not come again.
-fn equal_params(a: &Node, b: &Node) -> Vec<Option<u32>> {
+pub(crate) fn equal_params(a: &Node, b: &Node) -> Vec<Option<u32>> {
     let mut equal = vec![None; b.task.module.params.len()];
     for (k, scalar, slot) in &b.task.summary.floats {
         let value = b.params.get(*slot);
@@ -287,7 +294,7 @@ fn sums_floats(node: &Node) -> bool {
 }
 
 /// The value of a bound in this launch.
-fn value(node: &Node, bound: Bound) -> Option<i128> {
+pub(crate) fn value(node: &Node, bound: Bound) -> Option<i128> {
     match bound {
         Bound::Const(c) => Some(c.into()),
         Bound::Param(n) => {

@@ -3,6 +3,8 @@
 pub mod activations;
 pub mod dead_stores;
 pub mod fusion;
+pub mod halos;
+pub mod locality;
 
 #[cfg(test)]
 mod tests;

@@ -1,5 +1,6 @@
 //! `for` loops: blocks, phis, strips and loop metadata for LLVM.
 
+use super::digits::Digit;
 use super::function::{FunctionGen, JumpTarget};
 use super::gpu::Stride;
 use crate::emit::{Block, Md, Ty, Val};
@@ -73,6 +74,8 @@ struct ForLoop {
     head: Block,
     tys: Vec<Ty>,
     phis: LoopValues,
+    /// Quotients of the index that advance with it.
+    digits: Vec<Digit>,
 }
 
 /// State that a loop over GPU threads changes for the loops inside.
@@ -228,9 +231,15 @@ impl FunctionGen<'_, '_, '_> {
             from = e.current();
             strips = Some(Strips { head: outer, phis });
         }
+        let digits = match (&range.steps, &strips) {
+            (Steps::Strided { step }, None) => self.first_digits(inst, range.lo, *step)?,
+            _ => Vec::new(),
+        };
+        let e = &self.unit.emit;
         e.br(head);
         e.position(head);
         let phis = self.loop_phis(index_ty, &tys, &first, from);
+        let digits = self.enter_digits(digits, from);
         self.set(params[0], phis.index);
         self.define_all(&params[1..], &phis.carried);
         Ok(ForLoop {
@@ -245,6 +254,7 @@ impl FunctionGen<'_, '_, '_> {
             head,
             tys,
             phis,
+            digits,
         })
     }
 
@@ -283,6 +293,8 @@ impl FunctionGen<'_, '_, '_> {
             carried: carried.to_vec(),
         };
         let latch = e.current();
+        self.advance_digits(&l.digits, latch);
+        let e = &self.unit.emit;
         let end = match &l.strips {
             None => exit,
             Some(_) => e.append_block(self.fun, c"stripped"),

@@ -93,6 +93,8 @@ pub(super) struct FunctionGen<'a, 'c, 'm> {
     pub(super) threads: Option<u32>,
     /// On a GPU: values with at least one use.
     pub(super) used: HashSet<Value>,
+    /// On a GPU: divisions whose results advance with the index of their loop.
+    pub(super) advanced: HashSet<Inst>,
 }
 
 /// The most bytes that the locals of one function may take on the stack; less for recursive functions.
@@ -142,6 +144,7 @@ impl<'a, 'c, 'm> FunctionGen<'a, 'c, 'm> {
             converged: false,
             cooperative: false,
             threads: None,
+            advanced: HashSet::new(),
             used: if unit_gpu {
                 used_values(f).into_iter().collect()
             } else {
@@ -466,6 +469,9 @@ impl<'a, 'c, 'm> FunctionGen<'a, 'c, 'm> {
     }
 
     pub(super) fn inst(&mut self, inst: Inst) -> Result<()> {
+        if self.advanced.contains(&inst) {
+            return Ok(());
+        }
         let data = &self.f.insts[inst];
         let args = &data.args[..];
         let value = match data.op.class() {

@@ -8,6 +8,7 @@ mod atomic;
 mod contract;
 mod control;
 mod convert;
+mod digits;
 mod division;
 mod for_loop;
 mod function;

@@ -9,12 +9,16 @@
 
 pub(crate) mod cpu;
 pub mod cuda;
+mod executable;
 pub(crate) mod interpreter;
 mod kind;
 pub(crate) mod tasks;
 
+pub use executable::{CodeTime, DeferredExecutable, Executable};
 pub use interpreter::InterpreterBackend;
 pub use kind::BackendKind;
+
+pub(crate) use executable::expect_executable;
 
 use crate::array::Owner;
 use crate::cache::Cache;
@@ -29,14 +33,12 @@ use crate::remarks::Remarks;
 use crate::stop::{Stop, StopFlag};
 use crate::tier::Tier;
 use cuda::DeviceInfo;
-use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 use wuji_compile::Options;
+use wuji_ir::Result;
 use wuji_ir::layout::{TreeData, TreeMemory};
 use wuji_ir::module::Module;
-use wuji_ir::{Error, Result};
-use wuji_llvm::CompiledKernel;
 
 /// Compiles and runs the kernels of a device.
 ///
@@ -55,8 +57,9 @@ pub trait Backend: fmt::Debug + Send + Sync {
         Ok(())
     }
 
-    /// Compiles a module, which is verified and has all its accesses guarded.
-    fn load(&self, module: Module, options: &Options) -> Result<Loaded>;
+    /// Compiles a module, which is verified and has all its accesses guarded. All passes run now, so that errors of the kernel
+    /// are found; `when` says when machine code is made.
+    fn load(&self, module: Module, options: &Options, when: CodeTime) -> Result<Loaded>;
 
     /// Waits until a program has the best code.
     fn finish_compiling(&self, program: &Program) -> Result<()> {
@@ -162,49 +165,22 @@ impl Capabilities {
     }
 }
 
-/// A compiled module. Each backend has its own type, and runs no other.
-pub trait Executable: Any + fmt::Debug + Send + Sync {
-    /// The tier of the current code: `Fast` or `Best`. `None` if there is no code.
-    fn tier(&self) -> Option<Tier> {
-        None
-    }
-
-    /// The current machine code of the host.
-    fn machine_code(&self) -> Option<&CompiledKernel> {
-        None
-    }
-
-    /// An error of a compilation in the background, which the next launch returns once.
-    fn take_error(&self) -> Option<Error> {
-        None
-    }
-}
-
-/// Downcasts an executable. An error if it is from another backend.
-pub(crate) fn expect_executable<'a, E: Executable>(
-    executable: &'a (dyn Executable + 'static),
-) -> Result<&'a E> {
-    (executable as &dyn Any)
-        .downcast_ref()
-        .ok_or_else(|| Error::new("W0118", "the program was loaded by another backend"))
-}
-
 /// The result of [`Backend::load`].
 #[derive(Debug)]
 pub struct Loaded {
     /// The module as the backend runs it.
     pub module: Module,
-    pub executable: Box<dyn Executable>,
+    pub executable: DeferredExecutable,
     /// The profiler record, if the backend has registered its compilation.
     pub(crate) kernel: Option<Arc<Kernel>>,
     pub(crate) remarks: Option<Arc<Remarks>>,
 }
 
 impl Loaded {
-    pub fn new(module: Module, executable: Box<dyn Executable>) -> Loaded {
+    pub fn new(module: Module, executable: impl Into<DeferredExecutable>) -> Loaded {
         Loaded {
             module,
-            executable,
+            executable: executable.into(),
             kernel: None,
             remarks: None,
         }

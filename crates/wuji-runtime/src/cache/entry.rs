@@ -1,9 +1,6 @@
-//! The file format of a cached kernel: its launch plan, its machine code, and its key.
-//!
-//! A file starts with eight magic bytes and the checksum of the rest; then follow 64-bit numbers and length-prefixed
-//! strings. The reader validates everything, because a file may contain anything.
+//! The contents of a cached kernel: its launch plan and its machine code.
 
-use super::checksum::checksum;
+use super::format::{Writer, open};
 use std::time::Duration;
 use wuji_compile::{Decision, Remark, Reversal, WordWrite};
 use wuji_ir::diag::Position;
@@ -24,9 +21,7 @@ pub(crate) struct Entry {
 
 impl Entry {
     pub(crate) fn encode(&self, key: &str) -> Vec<u8> {
-        let mut out = Writer(Vec::from(MAGIC));
-        out.number(0);
-        out.text(key);
+        let mut out = Writer::new(MAGIC, key);
         out.text(&self.launch.to_string());
         out.number(self.object.timings.total.as_nanos() as u64);
         out.number(self.object.code.len() as u64);
@@ -116,25 +111,12 @@ impl Entry {
                 }
             }
         }
-        let mut bytes = out.0;
-        let sum = checksum(&bytes[16..]);
-        bytes[8..16].copy_from_slice(&sum.to_le_bytes());
-        bytes
+        out.finish()
     }
 
     /// Decodes an entry that was encoded with this key, or returns the reason why not.
     pub(crate) fn decode(bytes: &[u8], key: &str) -> Result<Entry, &'static str> {
-        let mut all = Reader(bytes);
-        if all.take(8)? != MAGIC {
-            return Err("it has another format or version");
-        }
-        let sum = all.number()?;
-        if checksum(all.0) != sum {
-            return Err("it is damaged");
-        }
-        if all.text()? != key {
-            return Err("it belongs to another kernel");
-        }
+        let mut all = open(bytes, MAGIC, key)?;
         let launch = wuji_ir::text::parse(all.text()?, "cache").map_err(|_| "it is malformed")?;
         let total = Duration::from_nanos(all.number()?);
         let code = all.list(|r| Ok(r.bytes()?.to_vec()))?;
@@ -188,9 +170,7 @@ impl Entry {
             };
             Ok(Remark { task, at, decision })
         })?;
-        if !all.0.is_empty() {
-            return Err("it is too long");
-        }
+        all.end()?;
         let timings = Timings {
             total,
             ..Timings::default()
@@ -204,62 +184,5 @@ impl Entry {
             },
             remarks,
         })
-    }
-}
-
-struct Writer(Vec<u8>);
-
-impl Writer {
-    fn number(&mut self, n: u64) {
-        self.0.extend(n.to_le_bytes());
-    }
-
-    fn bytes(&mut self, bytes: &[u8]) {
-        self.number(bytes.len() as u64);
-        self.0.extend(bytes);
-    }
-
-    fn text(&mut self, text: &str) {
-        self.bytes(text.as_bytes());
-    }
-}
-
-/// The remaining bytes.
-struct Reader<'a>(&'a [u8]);
-
-impl<'a> Reader<'a> {
-    fn take(&mut self, count: u64) -> Result<&'a [u8], &'static str> {
-        let count = usize::try_from(count).ok().filter(|n| *n <= self.0.len());
-        let (taken, rest) = self.0.split_at(count.ok_or("it is too short")?);
-        self.0 = rest;
-        Ok(taken)
-    }
-
-    fn number(&mut self) -> Result<u64, &'static str> {
-        let mut own = [0; 8];
-        own.copy_from_slice(self.take(8)?);
-        Ok(u64::from_le_bytes(own))
-    }
-
-    fn bytes(&mut self) -> Result<&'a [u8], &'static str> {
-        let count = self.number()?;
-        self.take(count)
-    }
-
-    fn text(&mut self) -> Result<&'a str, &'static str> {
-        std::str::from_utf8(self.bytes()?).map_err(|_| "it is malformed")
-    }
-
-    /// A length-prefixed list.
-    fn list<T>(
-        &mut self,
-        one: impl Fn(&mut Reader<'a>) -> Result<T, &'static str>,
-    ) -> Result<Vec<T>, &'static str> {
-        let count = self.number()?;
-        // Each item has at least eight bytes, so a corrupt length cannot cause a huge allocation.
-        if count > self.0.len() as u64 / 8 {
-            return Err("it is too short");
-        }
-        (0..count).map(|_| one(self)).collect()
     }
 }

@@ -1,4 +1,4 @@
-//! The disk cache of compiled kernels.
+//! The disk cache of compiled kernels, and of [data](Cache::get_data) that libraries keep beside them.
 //!
 //! The key of an entry has everything that affects its code: the kernel before any pass, options, processor, LLVM and
 //! this build of Wuji. The key is stored in the entry and compared, so a hash collision is harmless. An entry that is
@@ -8,8 +8,10 @@
 //! Code from the cache is executed, so only the user may have write access to the folder.
 
 mod checksum;
+mod data;
 mod entry;
 mod folder;
+mod format;
 mod slot;
 
 pub(crate) use entry::Entry;
@@ -61,6 +63,11 @@ pub struct Info {
     pub limit: u64,
 }
 
+/// This build of Wuji.
+fn build() -> String {
+    format!("wuji {} {}", env!("CARGO_PKG_VERSION"), env!("WUJI_BUILD"))
+}
+
 /// Everything that affects the code of a kernel, as text.
 #[derive(Clone, Debug)]
 pub(crate) struct Key(String);
@@ -68,11 +75,7 @@ pub(crate) struct Key(String);
 impl Key {
     /// `target` describes the target of the code, and the compiler.
     pub(crate) fn of(module: &Module, options: &Options, target: &str) -> Key {
-        Key(format!(
-            "wuji {} {}\n{target}\n{options:?}\n{module}",
-            env!("CARGO_PKG_VERSION"),
-            env!("WUJI_BUILD"),
-        ))
+        Key(format!("{}\n{target}\n{options:?}\n{module}", build()))
     }
 
     fn file(&self, tier: Tier) -> String {
@@ -178,7 +181,18 @@ impl Cache {
 
     /// Looks up the entry of a key.
     pub(crate) fn get(&self, key: &Key, tier: Tier, log: &Log) -> Option<Entry> {
-        let path = self.folder.join(key.file(tier));
+        let decode = |bytes: &[u8]| Entry::decode(bytes, &key.0).map_err(str::to_owned);
+        self.read(&key.file(tier), decode, log)
+    }
+
+    /// Reads and decodes a file. What cannot be used is logged.
+    fn read<T>(
+        &self,
+        name: &str,
+        decode: impl FnOnce(&[u8]) -> std::result::Result<T, String>,
+        log: &Log,
+    ) -> Option<T> {
+        let path = self.folder.join(name);
         let (file, bytes) = match read_plain_file(&path) {
             Ok(read) => read,
             Err(e) if e.kind() == io::ErrorKind::NotFound => return None,
@@ -189,7 +203,7 @@ impl Cache {
                 return None;
             }
         };
-        match Entry::decode(&bytes, &key.0) {
+        match decode(&bytes) {
             Ok(entry) => {
                 // Entries that are used stay longest. It does not matter when the time cannot be set.
                 let _ = file.set_modified(SystemTime::now());
@@ -209,7 +223,10 @@ impl Cache {
 
     /// Stores an entry. A failure is logged, and only costs the next program time.
     pub(crate) fn put(&self, key: &Key, tier: Tier, entry: &Entry, log: &Log) {
-        let bytes = entry.encode(&key.0);
+        self.keep(&key.file(tier), &entry.encode(&key.0), log);
+    }
+
+    fn keep(&self, name: &str, bytes: &[u8], log: &Log) {
         if bytes.len() as u64 > self.limit {
             log.say(Level::Info, || {
                 format!(
@@ -219,7 +236,7 @@ impl Cache {
             });
             return;
         }
-        match self.write(&key.file(tier), &bytes) {
+        match self.write(name, bytes) {
             Ok(()) => self.make_room(bytes.len() as u64, log),
             Err(e) => log.say(Level::Warn, || {
                 format!("cannot keep a kernel in {}: {e}", self.folder.display())

@@ -235,9 +235,14 @@ impl Profiler {
         }
     }
 
-    /// The kernels of the world in the order of compilation; limited to the last few thousand.
+    /// The kernels of the world in the order of compilation; limited to the last few thousand. In a lazy world, kernels that only ran
+    /// fused with others have no machine code, and are not among them.
     pub fn kernels(&self) -> Vec<KernelHistory> {
-        lock(&self.kernels).iter().map(|k| k.history()).collect()
+        let kernels = lock(&self.kernels);
+        let kernels = kernels.iter().map(|k| k.history());
+        kernels
+            .filter(|k| k.launches > 0 || !k.compilations.is_empty())
+            .collect()
     }
 
     /// The profile as tables.

@@ -10,7 +10,8 @@ use wuji_ir::module::Module;
 use wuji_ir::text::parse;
 use wuji_ir::types::{Imm, Scalar};
 use wuji_runtime::backend::{
-    Backend, Capabilities, Executable, InterpreterBackend, LaunchRequest, Loaded,
+    Backend, Capabilities, CodeTime, DeferredExecutable, Executable, InterpreterBackend,
+    LaunchRequest, Loaded,
 };
 use wuji_runtime::memory::{Storage, repeat};
 use wuji_runtime::{BackendKind, Bindings, Device, DeviceOptions, Instance, Outcome, Program};
@@ -44,7 +45,7 @@ struct CountingBackend {
 
 #[derive(Debug)]
 struct CountedProgram {
-    inner: Box<dyn Executable>,
+    inner: DeferredExecutable,
 }
 
 impl Executable for CountedProgram {}
@@ -82,13 +83,13 @@ impl Backend for CountingBackend {
         }
     }
 
-    fn load(&self, module: Module, options: &Options) -> Result<Loaded> {
+    fn load(&self, module: Module, options: &Options, when: CodeTime) -> Result<Loaded> {
         add(&self.counts.loads, 1);
         let Loaded {
             module, executable, ..
-        } = self.inner.load(module, options)?;
+        } = self.inner.load(module, options, when)?;
         let program = CountedProgram { inner: executable };
-        Ok(Loaded::new(module, Box::new(program)))
+        Ok(Loaded::new(module, program))
     }
 
     fn allocate(&self, size: u64) -> Result<Box<dyn Storage>> {
@@ -112,7 +113,7 @@ impl Backend for CountingBackend {
             return self.inner.run(launch);
         }
         self.inner.run(&LaunchRequest {
-            executable: &*program.inner,
+            executable: program.inner.get()?,
             ..*launch
         })
     }

@@ -9,7 +9,7 @@ use crate::op::{Binary, Op};
 use crate::trace::Trace;
 
 /// Chains with more terms are divided.
-const LONGEST: usize = 64;
+const LONGEST: u32 = 64;
 /// The terms of a part.
 const PART: usize = 16;
 
@@ -20,10 +20,21 @@ pub struct Balanced {
     pub trace: Option<Trace>,
     /// Parts of chains, which become intermediates.
     pub partial_sums: Vec<Id>,
+    /// How often each node is used by nodes and outputs that are used themselves.
+    pub references: Vec<u32>,
+}
+
+impl Balanced {
+    fn unchanged(references: Vec<u32>) -> Balanced {
+        Balanced {
+            references,
+            ..Balanced::default()
+        }
+    }
 }
 
 /// How often each node is used by nodes and outputs that are used themselves.
-pub(super) fn references(trace: &Trace) -> Vec<u32> {
+fn references(trace: &Trace) -> Vec<u32> {
     let mut counts = vec![0u32; trace.arena.len()];
     for id in trace.outputs.iter().flatten() {
         counts[id.at()] = counts[id.at()].saturating_add(1);
@@ -40,17 +51,17 @@ pub(super) fn references(trace: &Trace) -> Vec<u32> {
 
 /// Divides long chains of additions and multiplications.
 pub fn balance(trace: &Trace, options: &Options) -> Balanced {
+    let counts = references(trace);
     if !options.merge_chains {
-        return Balanced::default();
+        return Balanced::unchanged(counts);
     }
     let arena = &trace.arena;
-    let counts = references(trace);
     let mut tagged = vec![false; arena.len()];
     for id in trace.blocks.iter().flatten() {
         tagged[id.at()] = true;
     }
     // The number of terms of the chain that ends in a node.
-    let mut terms = vec![1usize; arena.len()];
+    let mut terms = vec![1u32; arena.len()];
     let continues =
         |op: Op, child: Id| arena.op(child) == op && counts[child.at()] == 1 && !tagged[child.at()];
     for id in arena.ids().filter(|id| arena.op(*id).is_chain()) {
@@ -76,7 +87,7 @@ pub fn balance(trace: &Trace, options: &Options) -> Balanced {
         }
     }
     if !any {
-        return Balanced::default();
+        return Balanced::unchanged(counts);
     }
     rebuild(trace, &counts, &terms, &inside, continues)
 }
@@ -84,7 +95,7 @@ pub fn balance(trace: &Trace, options: &Options) -> Balanced {
 fn rebuild(
     trace: &Trace,
     counts: &[u32],
-    terms: &[usize],
+    terms: &[u32],
     inside: &[bool],
     continues: impl Fn(Op, Id) -> bool,
 ) -> Balanced {
@@ -124,6 +135,7 @@ fn rebuild(
         arena,
     };
     Balanced {
+        references: references(&trace),
         trace: Some(trace),
         partial_sums,
     }

@@ -4,7 +4,7 @@
 //! groups.
 
 use super::Options;
-use super::balance::references;
+use super::balance::Balanced;
 use crate::arena::Id;
 use crate::trace::Trace;
 
@@ -69,21 +69,26 @@ impl Units {
 }
 
 /// Decides which values have memory.
-pub fn decompose(trace: &Trace, partial_sums: &[Id], options: &Options) -> Units {
+pub fn decompose(trace: &Trace, balanced: Balanced, options: &Options) -> Units {
+    let Balanced {
+        partial_sums,
+        references,
+        ..
+    } = balanced;
     let mut blocks: Vec<&[Id]> = Vec::new();
     if options.tagging {
         blocks.extend(trace.blocks.iter().map(|b| &b[..]));
     }
-    let references = references(trace);
     let mut attempts = 0;
     loop {
-        let mut work = Work::new(trace, references.clone(), options);
+        let mut work = Work::new(trace, &references, options);
         work.tag(&blocks);
-        work.select(partial_sums);
+        work.select(&partial_sums);
         work.drop_private();
         let mut units = work.units(&blocks);
-        match units.find_levels(trace) {
+        match units.find_levels(trace, &references) {
             Ok(()) => {
+                units.references = references;
                 let asked = if options.tagging {
                     trace.blocks.len()
                 } else {
@@ -105,7 +110,7 @@ pub fn decompose(trace: &Trace, partial_sums: &[Id], options: &Options) -> Units
 struct Work<'a> {
     trace: &'a Trace,
     options: &'a Options,
-    references: Vec<u32>,
+    references: &'a [u32],
     /// Nodes that are loaded where they are used.
     loaded: Vec<bool>,
     /// The first destination among the outputs, by node; `NONE` for most.
@@ -121,7 +126,7 @@ struct Work<'a> {
 }
 
 impl<'a> Work<'a> {
-    fn new(trace: &'a Trace, references: Vec<u32>, options: &'a Options) -> Work<'a> {
+    fn new(trace: &'a Trace, references: &'a [u32], options: &'a Options) -> Work<'a> {
         let nodes = trace.arena.len();
         let mut work = Work {
             trace,
@@ -276,7 +281,6 @@ impl<'a> Work<'a> {
         }
         self.add_copies(&mut units);
         units.loaded = self.loaded;
-        units.references = self.references;
         units
     }
 
@@ -343,7 +347,7 @@ impl Units {
     }
 
     /// Finds the level of every unit. An error has the nodes of units that depend on each other in a cycle.
-    fn find_levels(&mut self, trace: &Trace) -> Result<(), Vec<bool>> {
+    fn find_levels(&mut self, trace: &Trace, references: &[u32]) -> Result<(), Vec<bool>> {
         let arena = &trace.arena;
         let mut unit_of = vec![NONE; arena.len()];
         for unit in 0..self.len() {
@@ -367,7 +371,7 @@ impl Units {
                         below[c.at()]
                     }
                 };
-                if self.references[id.at()] == 0 {
+                if references[id.at()] == 0 {
                     continue;
                 }
                 below[id.at()] = arena.children(id).map(level).max().unwrap_or(0);

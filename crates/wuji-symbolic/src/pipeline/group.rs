@@ -10,9 +10,11 @@ use super::decompose::{Home, Root, Units};
 use crate::arena::{Id, mix};
 use crate::hash::{finish, structural_step};
 use crate::op::Op;
+use crate::parallel;
 use crate::trace::Trace;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
+use std::ops::Range;
 
 /// Where a leaf is loaded from.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -24,7 +26,7 @@ pub enum Source {
 }
 
 impl Source {
-    fn number(self) -> u32 {
+    pub(crate) fn number(self) -> u32 {
         match self {
             Source::Constant => 0,
             Source::Intermediate => 1,
@@ -33,7 +35,7 @@ impl Source {
         }
     }
 
-    fn from_number(number: u32) -> Source {
+    pub(crate) fn from_number(number: u32) -> Source {
         match number {
             0 => Source::Constant,
             1 => Source::Intermediate,
@@ -93,6 +95,8 @@ pub struct Group {
     pub level: u32,
     pub code: Vec<u32>,
     pub units: Vec<u32>,
+    /// Their leaves, unit after unit.
+    pub leaves: Vec<Id>,
 }
 
 impl Group {
@@ -115,70 +119,109 @@ impl Group {
     }
 }
 
+/// A thread groups at least so many units.
+const LEAST: usize = 1 << 14;
+
 /// Groups all units.
 pub fn group(trace: &Trace, units: &Units, options: &Options) -> Vec<Group> {
-    let mut encoder = Encoder::new(trace, units, options);
-    let mut groups: Vec<Group> = Vec::new();
-    // Groups with the same hash are a list, because hashes collide.
-    let mut found: FxHashMap<(u32, u64), SmallVec<[u32; 1]>> = FxHashMap::default();
-    for unit in 0..units.len() {
-        encoder.encode(units.roots(unit));
-        let hash = encoder.code.iter().fold(7, |h, n| mix(h ^ u64::from(*n)));
-        let level = units.levels[unit];
-        let same = found.entry((level, hash & options.hash_mask)).or_default();
-        let known = same
-            .iter()
-            .find(|g| groups[**g as usize].code == encoder.code);
-        match known {
-            Some(group) => groups[*group as usize].units.push(unit as u32),
-            None => {
-                same.push(groups.len() as u32);
-                groups.push(Group {
-                    level,
-                    code: encoder.code.clone(),
-                    units: vec![unit as u32],
-                });
-            }
-        }
+    let structure = Structure::new(trace, units, options);
+    let found = parallel::parts(units.len(), LEAST, |range| {
+        group_range(&structure, range, options)
+    });
+    merged(found, options)
+}
+
+/// Groups some units.
+pub(super) fn group_range(
+    structure: &Structure<'_>,
+    range: Range<usize>,
+    options: &Options,
+) -> Groups {
+    let mut encoder = Encoder::new(structure);
+    let mut groups = Groups::default();
+    for unit in range {
+        encoder.encode(structure.units.roots(unit));
+        let level = structure.units.levels[unit];
+        let group = groups.find(level, &encoder.code, options.hash_mask);
+        group.units.push(unit as u32);
+        group.leaves.extend_from_slice(&encoder.leaves);
     }
+    groups
+}
+
+/// The groups of consecutive ranges of units together. The result does not depend on how many there are.
+pub(super) fn merged(ranges: Vec<Groups>, options: &Options) -> Vec<Group> {
+    let mut ranges = ranges.into_iter();
+    let mut all = ranges.next().unwrap_or_default();
+    for part in ranges.flat_map(|groups| groups.list) {
+        let group = all.find(part.level, &part.code, options.hash_mask);
+        group.units.extend(part.units);
+        group.leaves.extend(part.leaves);
+    }
+    let mut groups = all.list;
     // Stable: groups of a level are in the order of their first members.
     groups.sort_by_key(|g| g.level);
     groups
 }
 
-/// Writes down the codes and leaves of units.
-pub(super) struct Encoder<'a> {
+/// Groups by level and code.
+#[derive(Debug, Default)]
+pub(super) struct Groups {
+    list: Vec<Group>,
+    /// Groups with the same hash are a list, because hashes collide.
+    found: FxHashMap<(u32, u64), SmallVec<[u32; 1]>>,
+}
+
+impl Groups {
+    /// The group of a code, which may be new.
+    fn find(&mut self, level: u32, code: &[u32], hash_mask: u64) -> &mut Group {
+        let step = |h: u64, n: &u32| {
+            (h.rotate_left(23) ^ u64::from(*n)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        };
+        let hash = mix(code.iter().fold(7, step));
+        let same = self.found.entry((level, hash & hash_mask)).or_default();
+        let known = same.iter().find(|g| self.list[**g as usize].code == code);
+        let number = known.copied().unwrap_or_else(|| {
+            let number = self.list.len() as u32;
+            same.push(number);
+            self.list.push(Group {
+                level,
+                code: code.to_vec(),
+                units: Vec::new(),
+                leaves: Vec::new(),
+            });
+            number
+        });
+        &mut self.list[number as usize]
+    }
+}
+
+/// What the codes of units are written from.
+pub(super) struct Structure<'a> {
     trace: &'a Trace,
     units: &'a Units,
     merge_chains: bool,
     /// Hashes of structures, with loaded nodes as leaves.
     hashes: Vec<u64>,
-    /// Numbers of instructions of the current unit.
-    numbers: FxHashMap<Id, u32>,
-    pub(super) code: Vec<u32>,
-    pub(super) leaves: Vec<Id>,
 }
 
-impl<'a> Encoder<'a> {
-    pub(super) fn new(trace: &'a Trace, units: &'a Units, options: &Options) -> Encoder<'a> {
-        let mut encoder = Encoder {
+impl<'a> Structure<'a> {
+    pub(super) fn new(trace: &'a Trace, units: &'a Units, options: &Options) -> Structure<'a> {
+        let mut structure = Structure {
             trace,
             units,
             merge_chains: options.merge_chains,
             hashes: Vec::with_capacity(trace.arena.len()),
-            numbers: FxHashMap::default(),
-            code: Vec::new(),
-            leaves: Vec::new(),
         };
         // The column of a chain is the sum over its terms; that of everything else is the hash itself.
         for id in trace.arena.ids() {
             let op = trace.arena.op(id);
             let operands: SmallVec<[u64; 2]> = (trace.arena.children(id))
-                .map(|c| encoder.hash_in(op, c))
+                .map(|c| structure.hash_in(op, c))
                 .collect();
-            encoder.hashes.push(structural_step(op, &operands));
+            structure.hashes.push(structural_step(op, &operands));
         }
-        encoder
+        structure
     }
 
     /// The hash of a node as an operand of an operation.
@@ -226,22 +269,126 @@ impl<'a> Encoder<'a> {
         } else {
             arena.children(id).collect()
         };
-        if op.commutes() {
-            // Stable: terms of the same structure stay in the order of the program.
-            operands.sort_by_key(|o| self.hash(*o));
+        // Stable: terms of the same structure stay in the order of the program.
+        if let [a, b] = &mut operands[..]
+            && op.commutes()
+        {
+            if self.hash(*a) > self.hash(*b) {
+                std::mem::swap(a, b);
+            }
+        } else if op.commutes() {
+            operands.sort_by_cached_key(|o| self.hash(*o));
         }
         operands
     }
+}
+
+/// Numbers of instructions, by node. It is empty again in constant time.
+#[derive(Debug)]
+struct Numbers {
+    slots: Vec<Slot>,
+    /// Slots of other epochs are empty.
+    epoch: u32,
+    len: u32,
+}
+
+#[derive(Copy, Clone, Default, Debug)]
+struct Slot {
+    epoch: u32,
+    node: Id,
+    number: u32,
+}
+
+impl Numbers {
+    fn new() -> Numbers {
+        Numbers {
+            slots: vec![Slot::default(); 256],
+            epoch: 1,
+            len: 0,
+        }
+    }
+
+    fn clear(&mut self) {
+        self.len = 0;
+        self.epoch = self.epoch.wrapping_add(1);
+        if self.epoch == 0 {
+            self.slots.fill(Slot::default());
+            self.epoch = 1;
+        }
+    }
+
+    /// The slot of a node, or the empty one where it belongs.
+    fn slot(&self, node: Id) -> usize {
+        let last = self.slots.len() - 1;
+        let mut at = node.0.wrapping_mul(0x9e37_79b1) as usize & last;
+        while self.slots[at].epoch == self.epoch && self.slots[at].node != node {
+            at = (at + 1) & last;
+        }
+        at
+    }
+
+    fn get(&self, node: Id) -> Option<u32> {
+        let slot = self.slots[self.slot(node)];
+        (slot.epoch == self.epoch).then_some(slot.number)
+    }
+
+    /// Gives a node the next number.
+    fn add(&mut self, node: Id) {
+        if 2 * self.len as usize >= self.slots.len() {
+            let larger = vec![Slot::default(); 2 * self.slots.len()];
+            let old = std::mem::replace(&mut self.slots, larger);
+            for slot in old.into_iter().filter(|s| s.epoch == self.epoch) {
+                let at = self.slot(slot.node);
+                self.slots[at] = slot;
+            }
+        }
+        let at = self.slot(node);
+        self.slots[at] = Slot {
+            epoch: self.epoch,
+            node,
+            number: self.len,
+        };
+        self.len += 1;
+    }
+}
+
+/// An instruction whose operands are written down first.
+struct Frame {
+    id: Id,
+    operands: SmallVec<[Id; 4]>,
+    next: usize,
+}
+
+/// Writes down the codes and leaves of units.
+struct Encoder<'a> {
+    structure: &'a Structure<'a>,
+    /// Numbers of instructions of the current unit.
+    numbers: Numbers,
+    stack: Vec<Frame>,
+    code: Vec<u32>,
+    leaves: Vec<Id>,
+}
+
+impl<'a> Encoder<'a> {
+    fn new(structure: &'a Structure<'a>) -> Encoder<'a> {
+        Encoder {
+            structure,
+            numbers: Numbers::new(),
+            stack: Vec::new(),
+            code: Vec::new(),
+            leaves: Vec::new(),
+        }
+    }
 
     /// Writes down the code and the leaves of a unit.
-    pub(super) fn encode(&mut self, roots: &[Root]) {
+    fn encode(&mut self, roots: &[Root]) {
         self.numbers.clear();
         self.code.clear();
         self.leaves.clear();
         for root in roots {
-            let operand = if self.trace.arena.op(root.node).is_leaf() {
+            let operand = if self.structure.trace.arena.op(root.node).is_leaf() {
                 self.leaves.push(root.node);
-                let source = self.leaf(root.node);
+                let source = self.structure.leaf(root.node);
                 Operand::Leaf(source.unwrap_or(Source::Constant))
             } else {
                 Operand::Instruction(self.compute(root.node))
@@ -253,50 +400,45 @@ impl<'a> Encoder<'a> {
 
     /// Writes down the instructions of a node and what it needs. Chains are deep, so there is a stack instead of a recursion.
     fn compute(&mut self, root: Id) -> u32 {
-        struct Frame {
-            id: Id,
-            operands: SmallVec<[Id; 4]>,
-            next: usize,
+        if let Some(number) = self.numbers.get(root) {
+            return number;
         }
-        let frame = |encoder: &Self, id: Id| Frame {
-            id,
-            operands: encoder.operands(id),
-            next: 0,
-        };
-        if let Some(number) = self.numbers.get(&root) {
-            return *number;
-        }
-        let mut stack = vec![frame(self, root)];
-        while let Some(top) = stack.last_mut() {
+        self.push(root);
+        while let Some(top) = self.stack.last_mut() {
+            let (structure, numbers) = (self.structure, &self.numbers);
             let pending = top.operands[top.next..].iter();
-            let is_done = |o: &Id| self.leaf(*o).is_some() || self.numbers.contains_key(o);
-            let skipped = pending.take_while(|o| is_done(o)).count();
-            top.next += skipped;
-            if let Some(operand) = top.operands.get(top.next) {
-                let next = frame(self, *operand);
-                stack.push(next);
-            } else if let Some(done) = stack.pop() {
+            let is_done = |o: &Id| structure.leaf(*o).is_some() || numbers.get(*o).is_some();
+            top.next += pending.take_while(|o| is_done(o)).count();
+            if let Some(operand) = top.operands.get(top.next).copied() {
+                self.push(operand);
+            } else if let Some(done) = self.stack.pop() {
                 self.instruction(done.id, &done.operands);
             }
         }
-        self.numbers[&root]
+        self.numbers.len - 1
+    }
+
+    fn push(&mut self, id: Id) {
+        let operands = self.structure.operands(id);
+        let next = 0;
+        self.stack.push(Frame { id, operands, next });
     }
 
     fn instruction(&mut self, id: Id, operands: &[Id]) {
-        let op = self.trace.arena.op(id);
-        self.code
-            .push(u32::from(op.code()) | (operands.len() as u32) << 8);
+        let op = self.structure.trace.arena.op(id);
+        let head = u32::from(op.code()) | (operands.len() as u32) << 8;
+        self.code.push(head);
         for operand in operands {
-            let written = match self.leaf(*operand) {
+            let written = match self.structure.leaf(*operand) {
                 Some(source) => {
                     self.leaves.push(*operand);
                     Operand::Leaf(source)
                 }
-                None => Operand::Instruction(self.numbers[operand]),
+                // All operands have numbers.
+                None => Operand::Instruction(self.numbers.get(*operand).unwrap_or(0)),
             };
             self.code.push(written.number());
         }
-        let number = self.numbers.len() as u32;
-        self.numbers.insert(id, number);
+        self.numbers.add(id);
     }
 }

@@ -4,9 +4,8 @@
 //! column with the same constant for all members becomes that constant.
 
 use super::bug;
-use super::decompose::Units;
-use super::group::{Encoder, Group, Operand, Source, Step};
-use crate::arena::{Arena, Id, mix};
+use super::group::{Group, Operand, Source, Step};
+use crate::arena::{Arena, Id};
 use crate::trace::Trace;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -46,22 +45,13 @@ enum Leaf {
 }
 
 /// Harvests the leaves of a group.
-pub(super) fn harvest(
-    trace: &Trace,
-    units: &Units,
-    encoder: &mut Encoder<'_>,
-    group: &Group,
-) -> Result<Harvested> {
+pub fn harvest(trace: &Trace, group: &Group) -> Result<Harvested> {
     let steps = group.steps();
     let sources = leaf_sources(&steps);
-    let mut raw: Vec<Vec<Id>> = vec![Vec::with_capacity(group.units.len()); sources.len()];
-    for unit in &group.units {
-        encoder.encode(units.roots(*unit as usize));
-        for (column, leaf) in raw.iter_mut().zip(&encoder.leaves) {
-            column.push(*leaf);
-        }
+    if group.leaves.len() != group.units.len() * sources.len() {
+        return Err(bug("the members of a group have different leaves"));
     }
-    let (leaves, columns) = merge_columns(trace, &sources, raw);
+    let (leaves, columns) = merge_columns(trace, &sources, &group.leaves);
     let (template, stores) = build(&steps, &leaves)?;
     Ok(Harvested {
         template,
@@ -86,18 +76,26 @@ fn leaf_sources(steps: &[Step]) -> Vec<Source> {
     sources
 }
 
-fn merge_columns(trace: &Trace, sources: &[Source], raw: Vec<Vec<Id>>) -> (Vec<Leaf>, Vec<Column>) {
+/// The columns that differ. Leaves follow each other member by member.
+fn merge_columns(trace: &Trace, sources: &[Source], members: &[Id]) -> (Vec<Leaf>, Vec<Column>) {
     let mut columns: Vec<Column> = Vec::new();
     let mut found: FxHashMap<u64, Vec<u32>> = FxHashMap::default();
     let mut leaves = Vec::with_capacity(sources.len());
-    for (source, nodes) in sources.iter().zip(raw) {
+    for (number, source) in sources.iter().enumerate() {
+        let nodes: Vec<Id> = (members.iter().skip(number))
+            .step_by(sources.len())
+            .copied()
+            .collect();
         let first = nodes.first().copied().unwrap_or(Id(0));
         let uniform = nodes.iter().all(|n| *n == first);
         if let Some(value) = trace.arena.as_const(first).filter(|_| uniform) {
             leaves.push(Leaf::Uniform(value));
             continue;
         }
-        let hash = nodes.iter().fold(3, |h, n| mix(h ^ u64::from(n.0)));
+        let step = |h: u64, n: &Id| {
+            (h.rotate_left(23) ^ u64::from(n.0)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        };
+        let hash = nodes.iter().fold(3, step);
         let same = found.entry(hash).or_default();
         let known = same
             .iter()

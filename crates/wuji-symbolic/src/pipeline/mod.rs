@@ -117,9 +117,10 @@ pub(crate) fn bug(what: &str) -> Error {
 
 /// Runs all stages but the last.
 pub fn analyze(trace: &Trace, options: &Options) -> Result<Analysis> {
-    let balanced = balance::balance(trace, options);
-    let trace = balanced.trace.as_ref().unwrap_or(trace);
-    let units = decompose::decompose(trace, &balanced.partial_sums, options);
+    let mut balanced = balance::balance(trace, options);
+    let rebuilt = balanced.trace.take();
+    let trace = rebuilt.as_ref().unwrap_or(trace);
+    let units = decompose::decompose(trace, balanced, options);
     let groups = group::group(trace, &units, options);
     if groups.len() > options.max_groups {
         let what = format!(
@@ -131,14 +132,14 @@ pub fn analyze(trace: &Trace, options: &Options) -> Result<Analysis> {
             .note("code is generated for each kind, and pays where many expressions share it")
             .help("trace a computation that repeats, or raise `Options::max_groups`"));
     }
-    let mut encoder = group::Encoder::new(trace, &units, options);
     let mut placer = place::Placer::new(trace, &units, options);
-    for group in &groups {
-        let harvested = harvest::harvest(trace, &units, &mut encoder, group)?;
+    // The leaves of a group are freed when it is placed.
+    for group in groups {
+        let harvested = harvest::harvest(trace, &group)?;
         let template =
             simplify::simplify(&harvested.template, &options.simplify, options.hash_mask);
         let locals = locals::locals(&template, options.local_decomposition);
-        placer.place(group, harvested, template, locals);
+        placer.place(&group, harvested, template, locals);
     }
     let mut analysis = placer.finish();
     analysis.dissolved_blocks = units.dissolved_blocks;

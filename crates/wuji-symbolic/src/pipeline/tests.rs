@@ -1,7 +1,7 @@
 //! A golden for every stage.
 
 use super::decompose::{Home, Units};
-use super::group::{Encoder, Group};
+use super::group::{Group, Structure};
 use super::place::Index;
 use super::*;
 use crate::arena::{Arena, Id, Node};
@@ -86,7 +86,11 @@ fn show_units(trace: &Trace, units: &Units) -> String {
 }
 
 fn units(trace: &Trace, options: &Options) -> Units {
-    decompose::decompose(trace, &[], options)
+    let without = Options {
+        merge_chains: false,
+        ..Options::default()
+    };
+    decompose::decompose(trace, balance::balance(trace, &without), options)
 }
 
 fn check_units(trace: &Trace, options: &Options, expected: Expect) {
@@ -166,9 +170,9 @@ fn tagged_values_are_one_unit() {
 #[test]
 fn long_sums_become_trees() {
     let trace = Trace::record(&[100], |x| vec![vec![x[0].iter().sum::<Sym>()]]).unwrap();
-    let balanced = balance::balance(&trace, &Options::default());
-    let tree = balanced.trace.unwrap();
-    let units = decompose::decompose(&tree, &balanced.partial_sums, &Options::default());
+    let mut balanced = balance::balance(&trace, &Options::default());
+    let tree = balanced.trace.take().unwrap();
+    let units = decompose::decompose(&tree, balanced, &Options::default());
     assert_eq!(units.len(), 8);
     assert_eq!(units.levels, [1, 1, 1, 1, 1, 1, 1, 2]);
     let short = Trace::record(&[60], |x| vec![vec![x[0].iter().sum::<Sym>()]]).unwrap();
@@ -235,6 +239,25 @@ fn the_order_of_terms_does_not_matter() {
 }
 
 #[test]
+fn groups_do_not_depend_on_the_number_of_threads() {
+    let trace = bidiagonal(50);
+    let options = Options::default();
+    let units = units(&trace, &options);
+    let structure = Structure::new(&trace, &units, &options);
+    let with = |threads: usize| {
+        let parts = crate::parallel::divided(units.len(), threads, |range| {
+            group::group_range(&structure, range, &options)
+        });
+        format!("{:?}", group::merged(parts, &options))
+    };
+    let one = with(1);
+    assert_eq!(one, format!("{:?}", group::group(&trace, &units, &options)));
+    for threads in [2, 3, 7] {
+        assert_eq!(with(threads), one, "{threads} threads");
+    }
+}
+
+#[test]
 fn leaves_become_columns() {
     let trace = Trace::record(&[4], |x| {
         let [a, b, c, d] = [0, 1, 2, 3].map(|k| x[0][k]);
@@ -245,8 +268,7 @@ fn leaves_become_columns() {
     let options = Options::default();
     let units = units(&trace, &options);
     let groups = group::group(&trace, &units, &options);
-    let mut encoder = Encoder::new(&trace, &units, &options);
-    let harvested = harvest::harvest(&trace, &units, &mut encoder, &groups[0]).unwrap();
+    let harvested = harvest::harvest(&trace, &groups[0]).unwrap();
     let mut text = String::new();
     let none = |_: Id| None;
     let template = &harvested.template;
@@ -481,12 +503,8 @@ fn work_and_memory_are_linear_in_the_trace() {
         let trace = bidiagonal(n);
         let options = Options::default();
         let units = units(&trace, &options);
-        let mut encoder = Encoder::new(&trace, &units, &options);
-        let mut walked = 0;
-        for unit in 0..units.len() {
-            encoder.encode(units.roots(unit));
-            walked += encoder.code.len();
-        }
+        let groups = group::group(&trace, &units, &options);
+        let walked: usize = groups.iter().map(|g| g.code.len() * g.units.len()).sum();
         let analysis = analyze(&trace, &options).unwrap();
         (
             trace.arena.bytes() / trace.arena.len(),

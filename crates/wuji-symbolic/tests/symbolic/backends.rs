@@ -1,5 +1,6 @@
 //! Every operation and every kind of table on the interpreter and on compiled code; `WUJI_TEST_BACKEND=cuda` selects the first GPU.
 
+use crate::operations::every;
 use crate::{Random, interpreter, world};
 use wuji::World;
 use wuji_symbolic::{Csr, Number, Options, Program, Real, Sym, Trace};
@@ -8,59 +9,13 @@ fn worlds() -> [World; 2] {
     [world(), interpreter()]
 }
 
-/// Every operation, on numbers for which it is defined.
-fn operations<T: Real>(x: &[T]) -> Vec<T> {
-    let (a, b) = (x[0], x[1]);
-    let small = a * T::from_f64(0.25);
-    let far = a * T::from_f64(3.75) - T::from_f64(2.5);
-    let less = a.less(b);
-    let choose = |condition: T::Mask| T::select(condition, a, b * b);
-    vec![
-        -a,
-        far.abs(),
-        far.floor(),
-        far.ceil(),
-        far.round(),
-        far.trunc(),
-        a.sqrt(),
-        a.sin(),
-        a.cos(),
-        a.tan(),
-        small.asin(),
-        small.acos(),
-        a.atan(),
-        a.sinh(),
-        a.cosh(),
-        a.tanh(),
-        a.exp(),
-        a.exp2(),
-        a.ln(),
-        a.log2(),
-        a.log10(),
-        a + b,
-        a - b,
-        a * b,
-        a / b,
-        a.min(b),
-        a.max(b),
-        a.powf(b),
-        a.powi(-3),
-        a.atan2(b),
-        choose(less),
-        choose(a.less_equal(b)),
-        choose(a.equals(a)),
-        choose(!less & a.less(T::from_f64(1.5))),
-        choose(less | b.less_equal(T::from_f64(0.75))),
-    ]
-}
-
 fn all_operations<T: Number + Into<f64>>(tolerance: f64) {
     let mut random = Random(71);
     let numbers = random.numbers(40);
     let of = |x: &[Sym]| -> Vec<Sym> {
         let pairs = x.chunks(2);
         pairs
-            .flat_map(|p| [operations(p), vec![p[0] % p[1]]].concat())
+            .flat_map(|p| [every(p), vec![p[0] % p[1]]].concat())
             .collect()
     };
     let trace = Trace::record(&[40], |x| vec![of(&x[0])]).unwrap();

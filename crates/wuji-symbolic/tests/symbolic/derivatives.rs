@@ -1,49 +1,13 @@
 //! Derivatives against differences, and their patterns.
 
+use crate::operations::smooth;
 use crate::{Random, assert_close, interpreter};
 use wuji_symbolic::{Program, Real, Sym, Trace, gradient, hessian, jacobian};
-
-/// Every operation that has a derivative, at a point away from jumps.
-fn operations<T: Real>(x: &[T]) -> Vec<T> {
-    let (a, b) = (x[0], x[1]);
-    let small = a * T::from_f64(0.25);
-    vec![
-        -a,
-        a.abs(),
-        (-a).abs(),
-        a.sqrt(),
-        a.sin(),
-        a.cos(),
-        a.tan(),
-        small.asin(),
-        small.acos(),
-        a.atan(),
-        a.sinh(),
-        a.cosh(),
-        a.tanh(),
-        a.exp(),
-        a.exp2(),
-        a.ln(),
-        a.log2(),
-        a.log10(),
-        a + b,
-        a - b,
-        a * b,
-        a / b,
-        a.min(b),
-        a.max(b),
-        a.powf(b),
-        a.powi(-3),
-        a.atan2(b),
-        T::select(a.less(b), a * a, b * b * a),
-        a.floor() * b,
-    ]
-}
 
 #[test]
 fn every_operation_has_the_derivative_that_differences_have() {
     let trace = Trace::record(&[2], |x| {
-        let values = operations(&x[0]);
+        let values = smooth(&x[0]);
         let gradients = values.iter().flat_map(|y| gradient(*y, &x[0])).collect();
         vec![gradients]
     })
@@ -52,13 +16,13 @@ fn every_operation_has_the_derivative_that_differences_have() {
         let found = &trace.evaluate(&[&point]).unwrap()[0];
         let mut expected = Vec::new();
         let step = 1e-6;
-        let count = operations(&point).len();
+        let count = smooth(&point).len();
         for n in 0..count {
             for k in 0..2 {
                 let mut at = [point, point];
                 at[0][k] -= step;
                 at[1][k] += step;
-                expected.push((operations(&at[1])[n] - operations(&at[0])[n]) / (2.0 * step));
+                expected.push((smooth(&at[1])[n] - smooth(&at[0])[n]) / (2.0 * step));
             }
         }
         for (n, (a, b)) in found.iter().zip(&expected).enumerate() {

@@ -2,10 +2,12 @@
 
 mod applications;
 mod backends;
+mod cache;
 mod definite;
 mod derivatives;
 mod errors;
 mod files;
+mod operations;
 mod programs;
 mod random;
 mod rules;

@@ -110,7 +110,7 @@ fn small_traces_are_drawn() {
     "#]]
     .assert_eq(&trace.dot().unwrap());
     expect_test::expect![[r#"
-        5 nodes in 697 bytes, depth 2, 2 inputs, 1 outputs
+        5 nodes in 45 bytes, depth 2, 2 inputs, 1 outputs
                    1 const
                    2 input
                    1 add

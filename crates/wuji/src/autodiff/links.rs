@@ -274,8 +274,16 @@ impl FieldHandle {
 impl FieldHandle {
     /// Makes all elements zero, and their tangents: the derivative of a constant is zero, for the next product with a Hessian.
     pub(crate) fn clear_constant(&self) -> Result<()> {
-        self.clear()?;
-        self.tangents().iter().try_for_each(FieldHandle::clear)
+        self.clear_soon()?;
+        self.tangents().iter().try_for_each(FieldHandle::clear_soon)
+    }
+
+    /// Makes all elements zero, in a lazy world together with the launches that wait.
+    fn clear_soon(&self) -> Result<()> {
+        if self.fill_later(&vec![0; self.scalars()?.len()])? {
+            return Ok(());
+        }
+        self.clear()
     }
 
     /// Its tangents in all directions.

@@ -176,7 +176,7 @@ impl Lazy {
             return Ok(());
         }
         let (numbers, bodies) = number_trees(launches);
-        let ready = lock(&self.planner).ready(world, launches, &numbers);
+        let ready = lock(&self.planner).ready(world, launches, (&numbers, &bodies));
         let before = world.device().launches();
         let window = ready.bind(launches, &bodies);
         let replayed = if self.capture {

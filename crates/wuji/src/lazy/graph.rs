@@ -97,7 +97,8 @@ impl World {
             return (none.clone(), none);
         };
         let launches = lazy.window();
-        let (window, bodies) = window_of(&launches);
+        // The engine has the other one.
+        let (window, bodies) = window_of(&launches, 2);
         let (before, after, unfused) = lazy.optimized(&window);
         let names = Names(bodies.iter().map(|b| b.names.clone()).collect());
         let graph = |graph, unfused| FlowGraph {

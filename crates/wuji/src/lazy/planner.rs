@@ -5,7 +5,7 @@ use super::{LazyStatistics, Pending};
 use crate::launch::Compiled;
 use crate::layout::TreeBody;
 use crate::world::World;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use wuji_flow::summary::{self, Space};
@@ -38,6 +38,13 @@ pub(super) struct Ready {
     pub(super) replay: Mutex<Replay>,
 }
 
+/// Something of a plan without machine code.
+enum Missing<'a> {
+    Task(&'a Task),
+    /// A kernel that runs as it is.
+    Kernel(&'a Compiled),
+}
+
 #[derive(Debug)]
 enum Step {
     /// A launch as it is.
@@ -52,9 +59,9 @@ enum Step {
 }
 
 /// A number for each tree of a window, for each launch, and the trees.
-pub(super) fn number_trees(launches: &[Pending]) -> (Vec<Vec<u32>>, Vec<&TreeBody>) {
+pub(super) fn number_trees(launches: &[Pending]) -> (Vec<Vec<u32>>, Vec<&Arc<TreeBody>>) {
     let mut known: FxHashMap<usize, u32> = FxHashMap::default();
-    let mut bodies: Vec<&TreeBody> = Vec::new();
+    let mut bodies: Vec<&Arc<TreeBody>> = Vec::new();
     let numbers = launches.iter().map(|launch| {
         let trees = launch.trees.iter().map(|tree| {
             *known.entry(Arc::as_ptr(tree).addr()).or_insert_with(|| {
@@ -68,9 +75,21 @@ pub(super) fn number_trees(launches: &[Pending]) -> (Vec<Vec<u32>>, Vec<&TreeBod
     (numbers, bodies)
 }
 
-/// The launches as rules see them.
-pub(super) fn window_of(launches: &[Pending]) -> (Window, Vec<&TreeBody>) {
+/// The trees that only a window refers to, of which there are so many copies: nothing can read them after it.
+fn temporaries(numbers: &[Vec<u32>], bodies: &[&Arc<TreeBody>], copies: usize) -> Vec<u32> {
+    let mut references = vec![0usize; bodies.len()];
+    for tree in numbers.iter().flatten() {
+        references[*tree as usize] += copies;
+    }
+    let trees = bodies.iter().zip(references).enumerate();
+    let alone = trees.filter(|(_, (body, own))| Arc::strong_count(body) == *own);
+    alone.map(|(tree, _)| tree as u32).collect()
+}
+
+/// The launches as rules see them. There are so many copies of the window.
+pub(super) fn window_of(launches: &[Pending], copies: usize) -> (Window, Vec<&Arc<TreeBody>>) {
     let (numbers, bodies) = number_trees(launches);
+    let temporaries = temporaries(&numbers, &bodies, copies);
     let launches = launches.iter().zip(numbers);
     let launches = launches.map(|(launch, trees)| wuji_flow::Launch {
         tasks: launch.tasks.clone(),
@@ -79,6 +98,7 @@ pub(super) fn window_of(launches: &[Pending]) -> (Window, Vec<&TreeBody>) {
     });
     let window = Window {
         launches: launches.collect(),
+        temporaries,
     };
     (window, bodies)
 }
@@ -88,7 +108,7 @@ impl Ready {
     pub(super) fn bind<'a>(
         &'a self,
         launches: &'a [Pending],
-        trees: &[&'a TreeBody],
+        trees: &[&'a Arc<TreeBody>],
     ) -> Vec<Bound<'a>> {
         let steps = self.steps.iter().map(|step| match step {
             Step::Launch(k) => Bound {
@@ -102,7 +122,7 @@ impl Ready {
                 launches: parts,
             } => Bound {
                 compiled,
-                trees: numbers.iter().map(|t| trees[*t as usize]).collect(),
+                trees: numbers.iter().map(|t| &**trees[*t as usize]).collect(),
                 params: (parts.iter())
                     .flat_map(|k| launches[*k].params.iter().copied())
                     .collect(),
@@ -129,13 +149,13 @@ impl Planner {
         &mut self,
         world: &World,
         launches: &[Pending],
-        trees: &[Vec<u32>],
+        (trees, bodies): (&[Vec<u32>], &[&Arc<TreeBody>]),
     ) -> Arc<Ready> {
         let tasks: usize = launches.iter().map(|l| l.tasks.len()).sum();
         self.statistics.windows += 1;
         self.statistics.launches += launches.len() as u64;
         self.statistics.launched_tasks += tasks as u64;
-        let key = key(launches, trees);
+        let key = key(launches, trees, &temporaries(trees, bodies, 1));
         let ready = match self.plans.get(&key) {
             Some(known) => {
                 self.statistics.known_windows += 1;
@@ -160,10 +180,9 @@ impl Planner {
     }
 
     fn plan(&mut self, world: &World, launches: &[Pending]) -> Ready {
-        let (window, _) = window_of(launches);
+        let (window, _) = window_of(launches, 1);
         let plan = window.plan(&mut self.bank, &self.switches);
-        let steps = self.load(world, plan).unwrap_or_else(|error| {
-            // The launches themselves have code already.
+        let steps = self.load(world, plan, launches).unwrap_or_else(|error| {
             world.device().log().say(Level::Warn, || {
                 format!("launches run as they are, because code for them together could not be made: {error}")
             });
@@ -177,8 +196,8 @@ impl Planner {
     }
 
     /// Code for everything in a plan.
-    fn load(&mut self, world: &World, plan: LaunchPlan) -> Result<Vec<Step>> {
-        self.compile_missing(world, &plan)?;
+    fn load(&mut self, world: &World, plan: LaunchPlan, launches: &[Pending]) -> Result<Vec<Step>> {
+        self.compile_missing(world, &plan, launches)?;
         let runs = plan.runs.into_iter();
         runs.map(|run| match run {
             Run::Launch(k) => Ok(Step::Launch(k)),
@@ -194,25 +213,25 @@ impl Planner {
         .collect()
     }
 
-    /// Compiles the tasks of a plan that have no code yet, several at a time.
-    fn compile_missing(&mut self, world: &World, plan: &LaunchPlan) -> Result<()> {
-        let mut missing: Vec<&Arc<Task>> = Vec::new();
-        for run in &plan.runs {
-            let Run::Task(node) = run else {
-                continue;
-            };
-            let id = node.task.id;
-            if !self.code.contains_key(&id) && !missing.iter().any(|t| t.id == id) {
-                missing.push(&node.task);
-            }
-        }
+    /// Compiles the tasks and kernels of a plan that have no code yet, several at a time.
+    fn compile_missing(
+        &mut self,
+        world: &World,
+        plan: &LaunchPlan,
+        launches: &[Pending],
+    ) -> Result<()> {
+        let missing = self.missing(plan, launches);
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let workers = missing.len().min(cores);
         let next = AtomicUsize::new(0);
         let work = || {
             let mut done = Vec::new();
-            while let Some(task) = missing.get(next.fetch_add(1, Ordering::Relaxed)) {
-                done.push((task.id, compile(world, task)));
+            while let Some(work) = missing.get(next.fetch_add(1, Ordering::Relaxed)) {
+                match work {
+                    Missing::Task(task) => done.push((task.id, compile(world, task))),
+                    // An error comes again when it runs, alone.
+                    Missing::Kernel(kernel) => drop(kernel.program().make_code()),
+                }
             }
             done
         };
@@ -232,6 +251,30 @@ impl Planner {
         }
         Ok(())
     }
+
+    /// Each once.
+    fn missing<'a>(&self, plan: &'a LaunchPlan, launches: &'a [Pending]) -> Vec<Missing<'a>> {
+        let mut missing = Vec::new();
+        let mut tasks: FxHashSet<TaskId> = FxHashSet::default();
+        let mut kernels: FxHashSet<usize> = FxHashSet::default();
+        for run in &plan.runs {
+            match run {
+                Run::Task(node) => {
+                    let id = node.task.id;
+                    if !self.code.contains_key(&id) && tasks.insert(id) {
+                        missing.push(Missing::Task(&node.task));
+                    }
+                }
+                Run::Launch(k) => {
+                    let kernel = &launches[*k].compiled;
+                    if !kernel.program().has_code() && kernels.insert(Arc::as_ptr(kernel).addr()) {
+                        missing.push(Missing::Kernel(kernel));
+                    }
+                }
+            }
+        }
+        missing
+    }
 }
 
 fn compile(world: &World, task: &Task) -> Result<Arc<Compiled>> {
@@ -243,6 +286,7 @@ fn compile(world: &World, task: &Task) -> Result<Arc<Compiled>> {
         })
         .collect();
     let compiled = world.load_kernel(module, &first)?;
+    compiled.program().make_code()?;
     compiled.program().set_parts(profile_parts(task));
     Ok(compiled)
 }
@@ -268,9 +312,11 @@ fn profile_parts(task: &Task) -> Vec<Part> {
     out
 }
 
-/// What a plan depends on: kernels, which trees are the same, the bounds of loops, and which floats are the same.
-fn key(launches: &[Pending], trees: &[Vec<u32>]) -> Vec<u64> {
+/// What a plan depends on: kernels, which trees are the same, and which temporary, the bounds of loops, and which floats are the same.
+fn key(launches: &[Pending], trees: &[Vec<u32>], temporaries: &[u32]) -> Vec<u64> {
     let mut key = Vec::with_capacity(launches.len() * 4);
+    key.push(temporaries.len() as u64);
+    key.extend(temporaries.iter().map(|t| u64::from(*t)));
     let mut floats: FxHashMap<(Scalar, u64), u64> = FxHashMap::default();
     for (launch, trees) in launches.iter().zip(trees) {
         key.push(Arc::as_ptr(&launch.compiled).addr() as u64);

@@ -1,13 +1,13 @@
 //! The kernels of a world: loading, finding and finishing them.
 
 use super::{World, lock};
-use crate::launch::{Compiled, Key};
+use crate::launch::{Compiled, Key, can_wait};
 use crate::services::ServiceKey;
 use std::sync::{Arc, PoisonError, Weak};
 use wuji_compile::Options;
 use wuji_ir::Result;
 use wuji_ir::module::Module;
-use wuji_runtime::{Instance, Program};
+use wuji_runtime::{CodeTime, Instance, Program};
 
 impl World {
     /// Waits for background compilation: every kernel launched so far then runs its best code. Benchmarks call this after a
@@ -102,17 +102,22 @@ impl World {
         Ok(compiled)
     }
 
+    /// In a lazy world, a kernel that may only run fused with others gets machine code when it first runs by itself.
     pub(crate) fn load(&self, module: Module) -> Result<Program> {
         self.ensure_open()?;
-        self.inner.device.load(module, &self.inner.options)
+        let when = match self.lazy() {
+            Some(_) if can_wait(&module) => CodeTime::FirstRun,
+            Some(_) | None => CodeTime::Load,
+        };
+        self.inner.device.load_at(module, &self.inner.options, when)
     }
 
     /// Loads a service. Services sort their results, so the order of iterations does not matter.
-    pub(crate) fn load_service(&self, module: Module) -> Result<Program> {
+    pub(crate) fn load_service(&self, module: Module, when: CodeTime) -> Result<Program> {
         let options = Options {
             deterministic: false,
             ..self.inner.options.clone()
         };
-        self.inner.device.load(module, &options)
+        self.inner.device.load_at(module, &options, when)
     }
 }

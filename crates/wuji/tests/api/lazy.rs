@@ -555,3 +555,90 @@ fn equal_arguments_make_equal_values() {
         assert_eq!(run(&world, scales), run(&eager, scales), "{scales:?}");
     }
 }
+
+#[kernel]
+fn blur_rows(from: &Field<f32, 2>, to: &Field<f32, 2>) {
+    for [i, j] in to {
+        to[[i, j]] = (from[[i, j - 1]] + from[[i, j]] + from[[i, j + 1]]) / 3.0;
+    }
+}
+
+#[kernel]
+fn blur_columns(from: &Field<f32, 2>, to: &Field<f32, 2>) {
+    for [i, j] in to {
+        to[[i, j]] = (from[[i - 1, j]] + from[[i, j]] + from[[i + 1, j]]) / 3.0;
+    }
+}
+
+/// A blur with a field of its own.
+fn blur(world: &World, x: &Field<f32, 2>, y: &Field<f32, 2>) {
+    let rows = world.field::<f32, 2>("rows", [19, 23]).unwrap();
+    blur_rows(x, &rows).unwrap();
+    blur_columns(&rows, y).unwrap();
+}
+
+/// What a field holds that is gone with its window is neither stored nor loaded.
+#[test]
+fn temporaries_are_computed_again() {
+    let run = |builder: wuji::WorldBuilder| {
+        let world = builder.math(Math::Strict).build().unwrap();
+        let x = world.field::<f32, 2>("x", [19, 23]).unwrap();
+        let y = world.field::<f32, 2>("y", [19, 23]).unwrap();
+        let values = (0..19 * 23).map(|k| (k as f32 * 0.7).sin());
+        x.copy_from(&values.collect::<Vec<f32>>()).unwrap();
+        blur(&world, &x, &y);
+        let (_, after) = world.flow_graph();
+        let names = after.names().join(" ");
+        (y.to_vec().unwrap(), names, tasks(&world))
+    };
+    let (eager, ..) = run(World::builder().threads(2).lazy(false));
+    let (lazily, names, count) = run(World::builder().threads(2).lazy(true));
+    assert!(lazily == eager && count == 1, "{count} tasks");
+    assert_eq!(names, "blur_rows+blur_columns");
+    let (without, _, count) = run(World::builder()
+        .threads(2)
+        .lazy(true)
+        .without(&["halo_recomputation"]));
+    assert!(without == eager && count == 2, "{count} tasks");
+}
+
+/// A field that the program still has keeps its values.
+#[test]
+fn fields_that_can_be_read_are_stored() {
+    let world = lazy();
+    let [x, rows, y] = ["x", "rows", "y"].map(|n| world.field::<f32, 2>(n, [8, 8]).unwrap());
+    x.fill(3.0).unwrap();
+    blur_rows(&x, &rows).unwrap();
+    blur_columns(&rows, &y).unwrap();
+    assert_eq!(y.get([4, 4]).unwrap(), 3.0);
+    assert_eq!(rows.get([4, 4]).unwrap(), 3.0);
+    assert_eq!(rows.get([4, 0]).unwrap(), 2.0);
+}
+
+#[kernel]
+fn first_code(x: &Field<f32, 1>) {
+    for [i] in x {
+        x[[i]] += 1.0;
+    }
+}
+
+/// A kernel that only runs fused has no code of its own.
+#[test]
+fn kernels_that_run_fused_are_not_compiled() {
+    let world = World::builder().threads(1).lazy(true).build().unwrap();
+    let compiled = || {
+        let kernels = world.profiler().kernels().into_iter();
+        let compiled = kernels.filter(|kernel| !kernel.compilations.is_empty());
+        compiled.map(|kernel| kernel.name).collect::<Vec<String>>()
+    };
+    let x = world.field::<f32, 1>("x", 100).unwrap();
+    for _ in 0..8 {
+        first_code(&x).unwrap();
+    }
+    assert_eq!(x.get(1).unwrap(), 8.0);
+    assert!(!compiled().contains(&"first_code".to_owned()));
+    // Alone, it has.
+    first_code(&x).unwrap();
+    assert_eq!(x.get(1).unwrap(), 9.0);
+    assert!(compiled().contains(&"first_code".to_owned()));
+}

@@ -250,6 +250,13 @@ fn plans(
         // Loops around a transformed one are not transformed.
         let top =
             short_nest(&mut affine, l).map(|top| if settled.contains(&top) { l } else { top });
+        // Three loops one after the other would be distributed over the threads of a GPU three times, and a comparison costs them
+        // nothing that memory does not.
+        let threads =
+            cx.options.target == options::Target::Cuda && is_distributed(f, &structure, l);
+        if top.is_none() && threads {
+            continue;
+        }
         let Some(plan) = plan(m, &mut affine, near, top.unwrap_or(l), top.is_some()) else {
             continue;
         };
@@ -267,6 +274,12 @@ fn plans(
         plans.push(plan);
     }
     plans
+}
+
+/// Whether threads of a GPU take the iterations of a loop: it is the outermost one.
+fn is_distributed(f: &Function, structure: &Structure, inst: Inst) -> bool {
+    let parallel = matches!(f.insts[inst].op, Op::For(_, ForKind::Parallel));
+    parallel && depth(f, structure, inst) == 0
 }
 
 /// Whether the threads of a block run a loop cooperatively, so that all of them must take the same version.

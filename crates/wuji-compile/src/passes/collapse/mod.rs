@@ -5,7 +5,6 @@
 
 mod independent;
 
-use crate::options::Target;
 use crate::passes::Cx;
 use crate::rewrite::{Structure, Substitution};
 use independent::{Accesses, Reductions};
@@ -16,14 +15,14 @@ use wuji_ir::module::*;
 use wuji_ir::ops::*;
 use wuji_ir::types::Imm;
 
-/// Loops with fewer iterations stay inside: as the innermost dimension they would leave most lanes of a vector unused.
+/// Loops with fewer iterations stay inside: as the innermost dimension they would leave most lanes of a vector, or of a warp, unused.
 const FEWEST: i128 = 32;
 
 /// The most work before an inner loop, which every iteration of it would repeat.
 const MOST_REPEATED: u64 = 16;
 
 pub fn collapse(m: &mut Module, cx: &mut Cx) -> Result<()> {
-    let (Some(kernel), Target::Cpu) = (m.kernel, cx.options.target) else {
+    let Some(kernel) = m.kernel else {
         return Ok(());
     };
     let reductions = if cx.options.deterministic {

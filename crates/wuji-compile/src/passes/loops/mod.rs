@@ -165,6 +165,7 @@ fn chunk(
             ForKind::Parallel
         },
         short: options.target == Target::Cuda && few(&space.dims),
+        gpu: options.target == Target::Cuda,
         bounds: Vec::new(),
         dims: &space.dims,
         mask: None,
@@ -338,6 +339,7 @@ struct Nest<'a> {
     kind: ForKind,
     /// Unit numbers are split in 32 bits.
     short: bool,
+    gpu: bool,
     dims: &'a [Dim],
     /// The mask of active cells of a box.
     mask: Option<Mask>,

@@ -167,6 +167,10 @@ impl Nest<'_> {
             } else {
                 let by = if self.short {
                     b.convert(extent, Scalar::U32)
+                } else if self.gpu && b.func.constant(extent).is_none() {
+                    // There are no iterations if it is zero; that it is positive, code generation has to see.
+                    let one = b.i64(1);
+                    b.binary(BinOp::Max, extent, one)
                 } else {
                     extent
                 };

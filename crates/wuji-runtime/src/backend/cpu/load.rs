@@ -2,22 +2,25 @@
 
 use super::program::NativeProgram;
 use super::tiered::{Origin, TieredCode};
-use crate::backend::{BackendEnv, Loaded};
+use crate::backend::{BackendEnv, CodeTime, DeferredExecutable, Loaded};
 use crate::cache::{Cache, CacheSlot, Entry};
 use crate::flush::Flush;
 use crate::interrupt;
 use crate::log::{Level, Log};
 use crate::profile::{Compilation, Kernel, Profiler};
+use crate::progress::StepReporter;
 use crate::remarks::Remarks;
 use crate::tier::Tier;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 use wuji_compile::{Lowered, Options, PASSES};
 use wuji_ir::Result;
 use wuji_ir::module::Module;
 use wuji_llvm::{Jit, Object};
 
 /// Loads modules for the CPU.
+#[derive(Clone)]
 pub(crate) struct Loader {
     pub(crate) jit: Arc<Jit>,
     pub(crate) cache: Option<Arc<Cache>>,
@@ -33,7 +36,7 @@ impl fmt::Debug for Loader {
 }
 
 impl Loader {
-    pub(crate) fn load(&self, module: Module, options: &Options) -> Result<Loaded> {
+    pub(crate) fn load(&self, module: Module, options: &Options, when: CodeTime) -> Result<Loaded> {
         let mut options = options.clone();
         if options.vector_bits == 0 {
             options.vector_bits = self.jit.vector_bits();
@@ -62,7 +65,7 @@ impl Loader {
                 }
             }
         }
-        self.compile(module, options, tier, slot)
+        self.compile(module, options, tier, slot, when)
     }
 
     /// A program from the cache; `None` if its code cannot be used here.
@@ -125,82 +128,135 @@ impl Loader {
         Some(program.loaded(entry.launch, noted, remarks))
     }
 
+    /// Runs the passes. Machine code is made at the time `when`.
     fn compile(
         &self,
         module: Module,
         options: Options,
         tier: Tier,
         slot: Option<CacheSlot>,
+        when: CodeTime,
     ) -> Result<Loaded> {
         let begin = self.env.profiler.now();
         let deterministic = options.deterministic;
         let flush = Flush::of(options.math);
         let quickly = tier != Tier::Best;
-        let first = if quickly { Tier::Fast } else { Tier::Best };
         let name = module.name.clone();
-        let mut reporter = self
-            .env
-            .listeners
-            .reporter(&name, PASSES.len(), first, false);
+        let mut reporter = self.reporter(&name, tier);
         let lowered =
             wuji_compile::compile_with_progress(module, &options, quickly, &mut |pass| {
                 reporter.pass(pass);
             })?;
+        let lowered = Arc::new(lowered);
+        let noted = self.env.profiler.enter(lowered.module());
+        let origin = Arc::new(Origin::lowered(lowered.clone(), slot.clone()));
+        let remarks = Arc::new(match tier {
+            Tier::Auto => origin.remarks(),
+            Tier::Fast | Tier::Best => Remarks::known(lowered.remarks().to_vec()),
+        });
+        let module = lowered.module().clone();
+        let first = FirstCode {
+            loader: self.clone(),
+            lowered,
+            origin,
+            tier,
+            slot,
+            noted: noted.clone(),
+            remarks: remarks.clone(),
+            passes: (begin, self.env.profiler.now().saturating_sub(begin)),
+        };
+        let executable = DeferredExecutable::new(when, move || {
+            let code = first.make()?;
+            NativeProgram::new(first.lowered.module(), code, deterministic, flush)
+        })?;
+        Ok(Loaded {
+            kernel: Some(noted),
+            remarks: Some(remarks),
+            ..Loaded::new(module, executable)
+        })
+    }
+
+    fn reporter<'a>(&self, name: &'a str, tier: Tier) -> StepReporter<'a> {
+        let listeners = &self.env.listeners;
+        listeners.reporter(name, PASSES.len(), first_tier(tier), false)
+    }
+}
+
+/// Makes the first machine code of a lowered module.
+struct FirstCode {
+    loader: Loader,
+    lowered: Arc<Lowered>,
+    /// What better code is made from.
+    origin: Arc<Origin>,
+    tier: Tier,
+    slot: Option<CacheSlot>,
+    noted: Arc<Kernel>,
+    remarks: Arc<Remarks>,
+    /// When its passes began, and how long they took.
+    passes: (Duration, Duration),
+}
+
+impl FirstCode {
+    fn make(&self) -> Result<TieredCode> {
+        let Loader { jit, env, .. } = &self.loader;
+        let begin = env.profiler.now();
+        let lowered = &*self.lowered;
+        let name = &lowered.module().name;
+        let first = first_tier(self.tier);
         interrupt::check()?;
         let cancelled = interrupt::cancellation();
         let stopped = || cancelled.is_set();
-        let effort = tier.first_effort();
-        let object = if quickly {
-            let code = wuji_compile::first_code(&lowered);
-            self.jit.build_unless(&code, effort, &stopped)?
-        } else {
-            self.jit.build_unless(&lowered, effort, &stopped)?
+        let effort = self.tier.first_effort();
+        let object = match first {
+            Tier::Best => jit.build_unless(lowered, effort, &stopped)?,
+            Tier::Fast | Tier::Auto => {
+                let code = wuji_compile::first_code(lowered);
+                jit.build_unless(&code, effort, &stopped)?
+            }
         };
-        reporter.machine_code();
-        let kernel = self.jit.load(&object)?;
-        let noted = self.env.profiler.enter(lowered.module());
-        let time = self.env.profiler.now().saturating_sub(begin);
-        noted.compiled(Compilation {
+        self.loader.reporter(name, self.tier).machine_code();
+        let kernel = jit.load(&object)?;
+        let time = env.profiler.now().saturating_sub(begin) + self.passes.1;
+        self.noted.compiled(Compilation {
             tier: first,
             cached: false,
-            begin,
+            begin: self.passes.0,
             time,
             passes: lowered.timings().iter().map(|t| (t.pass, t.time)).collect(),
             backend: *kernel.timings(),
             bytes: size(&object),
         });
-        let name = &lowered.module().name;
-        self.env.log.say(Level::Info, || {
+        env.log.say(Level::Info, || {
             let ms = time.as_secs_f64() * 1e3;
             format!("kernel `{name}`: compiled in {ms:.1} ms")
         });
-        if let Some(slot) = &slot {
-            slot.keep(&lowered, &object, first, &self.env.log);
+        if let Some(slot) = &self.slot {
+            slot.keep(lowered, &object, first, &env.log);
         }
-        let module = lowered.module().clone();
-        let (code, remarks) = match tier {
-            Tier::Auto => {
-                let origin = Arc::new(Origin::lowered(lowered, slot));
-                let remarks = Arc::new(origin.remarks());
-                (
-                    TieredCode::first(kernel, origin, remarks.clone(), noted.clone()),
-                    remarks,
-                )
-            }
-            Tier::Fast | Tier::Best => {
-                let remarks = Arc::new(Remarks::known(lowered.remarks().to_vec()));
-                (TieredCode::settled(kernel, tier), remarks)
-            }
-        };
-        let program = NativeProgram::new(&module, code, deterministic, flush)?;
-        Ok(program.loaded(module, noted, remarks))
+        Ok(match self.tier {
+            Tier::Auto => TieredCode::first(
+                kernel,
+                self.origin.clone(),
+                self.remarks.clone(),
+                self.noted.clone(),
+            ),
+            tier @ (Tier::Fast | Tier::Best) => TieredCode::settled(kernel, tier),
+        })
+    }
+}
+
+/// The tier of the first code of a program.
+fn first_tier(tier: Tier) -> Tier {
+    match tier {
+        Tier::Auto | Tier::Fast => Tier::Fast,
+        Tier::Best => Tier::Best,
     }
 }
 
 /// Records a best-tier compilation in the profile of its kernel and in the log.
 pub(crate) fn note_better(
     (kernel, profiler, log): (&Kernel, &Profiler, &Log),
-    begin: std::time::Duration,
+    begin: Duration,
     better: &Lowered,
     object: &Object,
     backend: wuji_llvm::Timings,

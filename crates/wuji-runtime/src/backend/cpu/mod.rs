@@ -15,7 +15,7 @@ mod program;
 mod storage;
 pub(crate) mod tiered;
 
-use super::{Backend, BackendEnv, Capabilities, LaunchRequest, Loaded};
+use super::{Backend, BackendEnv, Capabilities, CodeTime, LaunchRequest, Loaded};
 use crate::array::Owner;
 use crate::cache::Cache;
 use crate::launch::Outcome;
@@ -79,8 +79,8 @@ impl Backend for CpuBackend {
         }
     }
 
-    fn load(&self, module: Module, options: &Options) -> Result<Loaded> {
-        self.loader.load(module, options)
+    fn load(&self, module: Module, options: &Options, when: CodeTime) -> Result<Loaded> {
+        self.loader.load(module, options, when)
     }
 
     fn finish_compiling(&self, program: &Program) -> Result<()> {

@@ -64,7 +64,7 @@ impl NativeProgram {
         Loaded {
             kernel: Some(kernel),
             remarks: Some(remarks),
-            ..Loaded::new(module, Box::new(self))
+            ..Loaded::new(module, self)
         }
     }
 }

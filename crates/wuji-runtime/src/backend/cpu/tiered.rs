@@ -37,13 +37,13 @@ pub(crate) struct Origin {
 #[allow(clippy::large_enum_variant)]
 #[derive(Debug)]
 enum MadeFrom {
-    Lowered(Lowered),
+    Lowered(Arc<Lowered>),
     /// The first tier was cached, so nothing was lowered; also the launch plan of that code, as text.
     Source(Module, Options, String),
 }
 
 impl Origin {
-    pub(crate) fn lowered(lowered: Lowered, slot: Option<CacheSlot>) -> Origin {
+    pub(crate) fn lowered(lowered: Arc<Lowered>, slot: Option<CacheSlot>) -> Origin {
         Origin {
             made_from: MadeFrom::Lowered(lowered),
             slot,

@@ -8,7 +8,9 @@ use super::load::CudaLoader;
 use super::program::CudaProgram;
 use super::tree::DeviceTree;
 use crate::array::Owner;
-use crate::backend::{Backend, BackendEnv, Capabilities, CapturedGraph, LaunchRequest, Loaded};
+use crate::backend::{
+    Backend, BackendEnv, Capabilities, CapturedGraph, CodeTime, LaunchRequest, Loaded,
+};
 use crate::cache::Cache;
 use crate::launch::{Bindings, Outcome};
 use crate::log::Level;
@@ -76,8 +78,8 @@ impl Backend for CudaBackend {
         CudaLoader::allows(options)
     }
 
-    fn load(&self, module: Module, options: &Options) -> Result<Loaded> {
-        self.loader.load(module, options)
+    fn load(&self, module: Module, options: &Options, when: CodeTime) -> Result<Loaded> {
+        self.loader.load(module, options, when)
     }
 
     fn allocate(&self, size: u64) -> Result<Box<dyn Storage>> {

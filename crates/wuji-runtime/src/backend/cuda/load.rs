@@ -4,19 +4,22 @@ use super::engine::CudaEngine;
 use super::launch::unsupported;
 use super::program::{CudaProgram, Image};
 use crate::backend::tasks::LaunchPlan;
-use crate::backend::{BackendEnv, Loaded};
+use crate::backend::{BackendEnv, CodeTime, DeferredExecutable, Loaded};
 use crate::cache::{Cache, CacheSlot, Entry};
 use crate::interrupt;
 use crate::log::Level;
 use crate::profile::{Compilation, Kernel};
+use crate::progress::StepReporter;
 use crate::tier::Tier;
 use std::fmt;
 use std::sync::Arc;
-use wuji_compile::{Functions, Libdevice, Options, PASSES};
+use std::time::Duration;
+use wuji_compile::{Functions, Libdevice, Lowered, Options, PASSES};
 use wuji_ir::Result;
 use wuji_ir::module::Module;
 
 /// Loads modules for a GPU.
+#[derive(Clone)]
 pub(super) struct CudaLoader {
     pub(super) engine: Arc<CudaEngine>,
     /// NVIDIA's `libdevice`, if it is used.
@@ -44,7 +47,7 @@ impl CudaLoader {
             .help("use a world on the CPU"))
     }
 
-    pub(super) fn load(&self, module: Module, options: &Options) -> Result<Loaded> {
+    pub(super) fn load(&self, module: Module, options: &Options, when: CodeTime) -> Result<Loaded> {
         CudaLoader::allows(options)?;
         let (major, minor) = self.engine.context().info().capability;
         let sm = major * 10 + minor;
@@ -63,7 +66,7 @@ impl CudaLoader {
         {
             return Ok(program);
         }
-        self.compile(module, &options, sm, slot)
+        self.compile(module, &options, sm, slot, when)
     }
 
     /// A program from the cache; `None` if its code cannot be used.
@@ -73,14 +76,14 @@ impl CudaLoader {
         let image = Image::of_object(entry.object)?;
         let bytes = image.bytes();
         let noted = self.env.profiler.enter(&entry.launch);
-        let loaded = self.program(entry.launch, image, noted.clone());
-        let loaded = loaded.inspect_err(|why| {
+        let program = self.program(&entry.launch, image);
+        let program = program.inspect_err(|why| {
             self.env.log.say(Level::Info, || {
                 let why = &why.message;
                 format!("code of `{name}` from the cache does not load: {why}")
             });
         });
-        let loaded = loaded.ok()?;
+        let program = program.ok()?;
         noted.compiled(Compilation {
             tier: Tier::Best,
             cached: true,
@@ -93,65 +96,99 @@ impl CudaLoader {
         self.env.log.say(Level::Info, || {
             format!("kernel `{name}`: code found in the cache")
         });
-        Some(loaded)
-    }
-
-    /// Loads the code of a lowered module on the GPU.
-    fn program(&self, module: Module, image: Image, kernel: Arc<Kernel>) -> Result<Loaded> {
-        let plan = LaunchPlan::of(&module)?;
-        let program = CudaProgram::new(&self.engine, &module, image, plan)?;
-        Ok(Loaded {
-            kernel: Some(kernel),
-            ..Loaded::new(module, Box::new(program))
+        Some(Loaded {
+            kernel: Some(noted),
+            ..Loaded::new(entry.launch, program)
         })
     }
 
+    /// Loads the code of a lowered module on the GPU.
+    fn program(&self, module: &Module, image: Image) -> Result<CudaProgram> {
+        CudaProgram::new(&self.engine, module, image, LaunchPlan::of(module)?)
+    }
+
+    /// Runs the passes. Machine code is made at the time `when`.
     fn compile(
         &self,
         module: Module,
         options: &Options,
         sm: u32,
         slot: Option<CacheSlot>,
+        when: CodeTime,
     ) -> Result<Loaded> {
         let begin = self.env.profiler.now();
         let name = module.name.clone();
-        let mut reporter = self
-            .env
-            .listeners
-            .reporter(&name, PASSES.len(), Tier::Best, false);
+        let mut reporter = self.reporter(&name);
         let lowered = wuji_compile::compile_with_progress(module, options, false, &mut |pass| {
             reporter.pass(pass)
         })?;
+        let module = lowered.module().clone();
+        CudaEngine::suits(&module)?;
+        let noted = self.env.profiler.enter(&module);
+        let first = FirstCode {
+            loader: self.clone(),
+            lowered,
+            sm,
+            slot,
+            noted: noted.clone(),
+            passes: (begin, self.env.profiler.now().saturating_sub(begin)),
+        };
+        Ok(Loaded {
+            kernel: Some(noted),
+            ..Loaded::new(module, DeferredExecutable::new(when, move || first.make())?)
+        })
+    }
+
+    fn reporter<'a>(&self, name: &'a str) -> StepReporter<'a> {
+        let listeners = &self.env.listeners;
+        listeners.reporter(name, PASSES.len(), Tier::Best, false)
+    }
+}
+
+/// Makes the machine code of a lowered module.
+struct FirstCode {
+    loader: CudaLoader,
+    lowered: Lowered,
+    sm: u32,
+    slot: Option<CacheSlot>,
+    noted: Arc<Kernel>,
+    /// When its passes began, and how long they took.
+    passes: (Duration, Duration),
+}
+
+impl FirstCode {
+    fn make(&self) -> Result<CudaProgram> {
+        let (env, lowered) = (&self.loader.env, &self.lowered);
+        let begin = env.profiler.now();
+        let name = &lowered.module().name;
         interrupt::check()?;
-        let ptx = wuji_llvm::cuda::ptx(&lowered, sm)?;
-        let linking = self.env.profiler.now();
+        let ptx = wuji_llvm::cuda::ptx(lowered, self.sm)?;
+        let linking = env.profiler.now();
         let image = Image::new(lowered.module(), &ptx);
-        reporter.machine_code();
+        self.loader.reporter(name).machine_code();
         let mut backend = ptx.timings;
-        let noted = self.env.profiler.enter(lowered.module());
-        if let Some(slot) = &slot {
-            slot.keep(&lowered, &image.object(backend), Tier::Best, &self.env.log);
+        if let Some(slot) = &self.slot {
+            slot.keep(lowered, &image.object(backend), Tier::Best, &env.log);
         }
         let bytes = image.bytes();
-        let launch = lowered.module().clone();
-        let loaded = self.program(launch, image, noted.clone())?;
-        let now = self.env.profiler.now();
+        let program = self.loader.program(lowered.module(), image)?;
+        let now = env.profiler.now();
         backend.link = now.saturating_sub(linking);
         backend.total += backend.link;
-        let time = now.saturating_sub(begin);
-        noted.compiled(Compilation {
+        let time = now.saturating_sub(begin) + self.passes.1;
+        self.noted.compiled(Compilation {
             tier: Tier::Best,
             cached: false,
-            begin,
+            begin: self.passes.0,
             time,
             passes: lowered.timings().iter().map(|t| (t.pass, t.time)).collect(),
             backend,
             bytes,
         });
-        self.env.log.say(Level::Info, || {
+        env.log.say(Level::Info, || {
             let ms = time.as_secs_f64() * 1e3;
             format!("kernel `{name}`: compiled in {ms:.1} ms")
         });
-        Ok(loaded)
+        Ok(program)
     }
 }

@@ -2,7 +2,7 @@
 
 mod launch;
 
-use super::{Backend, Capabilities, Executable, LaunchRequest, Loaded};
+use super::{Backend, Capabilities, CodeTime, Executable, LaunchRequest, Loaded};
 use crate::array::Owner;
 use crate::flush::Flush;
 use crate::launch::Outcome;
@@ -75,14 +75,14 @@ impl Backend for InterpreterBackend {
         }
     }
 
-    fn load(&self, mut module: Module, options: &Options) -> Result<Loaded> {
+    fn load(&self, mut module: Module, options: &Options, _when: CodeTime) -> Result<Loaded> {
         let mut cx = Cx::new(options);
         run_pass("overflow", &mut module, &mut cx)?;
         let program = InterpretedProgram {
             check_reads: options.check_reads,
             flush: Flush::of(options.math),
         };
-        Ok(Loaded::new(module, Box::new(program)))
+        Ok(Loaded::new(module, program))
     }
 
     fn allocate(&self, _size: u64) -> Result<Box<dyn Storage>> {
