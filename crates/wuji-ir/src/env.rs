@@ -1,6 +1,7 @@
 //! The environment of a kernel: everything that its functions refer to.
 
 use crate::entities::*;
+use crate::format::Format;
 use crate::layout::{FieldData, TreeData};
 use crate::module::Function;
 use crate::ops::Place;
@@ -97,7 +98,7 @@ pub struct MessageData {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Piece {
     Text(String),
-    Hole { ty: Type, precision: Option<u8> },
+    Hole { ty: Type, format: Format },
 }
 
 impl MessageData {

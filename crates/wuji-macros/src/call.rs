@@ -1,10 +1,11 @@
 //! Calls of functions, methods and closures, and the operations on fields that look like methods.
 
-use crate::function::companion_name;
+use crate::argument::{Argument, Passing, closure_params};
+use crate::builtin::{Name, called_name, last_segment};
 use crate::place::both;
 use crate::scope::{Code, VarKind, Walker, unsupported};
-use crate::span::{ends, group, helper, node, own, parens};
-use proc_macro2::{Delimiter, Ident, Span};
+use crate::span::{ends, helper, node, own, parens};
+use proc_macro2::{Ident, Span};
 use quote::{quote, quote_spanned};
 use syn::{Expr, ExprCall, ExprMethodCall, Result, spanned::Spanned};
 
@@ -61,71 +62,89 @@ impl Walker {
                 );
             }
         }
-        let mut args = Vec::new();
-        for a in &c.args {
-            args.push(match self.data_argument(a)? {
-                Some(Code { shadow, ast }) => {
-                    let (first, last) = ends(a);
-                    let data = group(
-                        Delimiter::Brace,
-                        quote_spanned!(first=> data: #shadow, never_run: ()),
-                        last,
-                    );
-                    let shadow =
-                        quote_spanned!(first=> ::wuji::__private::OnlyInKernels::Data #data);
-                    Code { shadow, ast }
-                }
-                None => self.expr(a)?,
-            });
-        }
+        let args: Vec<Argument> = c
+            .args
+            .iter()
+            .map(|a| self.argument(a))
+            .collect::<Result<_>>()?;
         if args.len() > 12 {
             return unsupported(e, "a function inside a kernel takes at most 12 arguments");
         }
-        let (shadows, asts) = both(args);
-        let (first, _) = ends(&c.func);
-        let func = &c.func;
-        let close = c.paren_token.span.join();
-        let recorder = own("__recorder", first);
-        let args = parens(quote!(#(#shadows),*), close);
-        // A callee that takes data is a `#[func]`, and can be called again when the call is recorded.
-        if c.args.iter().any(|a| self.is_data_argument(a)) {
-            let (slot, number) = self.callee(
-                func,
-                |slot| quote_spanned!(first=> #recorder.call_with_data(#slot);),
-            );
-            let callee = helper("probe", quote_spanned!(first=> &#slot, #func), func);
-            return Ok(Code {
-                shadow: quote!(#callee #args),
-                ast: node(e.span(), quote!(Call(#number, &[#(#asts),*]))),
-            });
-        }
-        // Other functions do not implement `Fn`, so they are called through a closure that does. It captures a
-        // function item, which is zero-sized, and so it is zero-sized itself.
-        let count = c.args.len();
+        self.recorded_call(e, c, args)
+    }
+
+    /// A call of a function by its path. Functions that are no `#[func]` implement `Fn` and others do not, so the callee is
+    /// recorded as a closure around it. The closure captures a function item, which is zero-sized, and so it is zero-sized itself.
+    fn recorded_call(&mut self, e: &Expr, c: &ExprCall, args: Vec<Argument>) -> Result<Code> {
+        let (func, close) = (&c.func, c.paren_token.span.join());
+        let (first, _) = ends(func);
+        let named = last_segment(func);
         let closure_slot = self.slot(first);
+        let recorder = own("__recorder", first);
+        // A callee that takes data is a `#[func]`: data has a type of its own there.
+        let takes_data = args.iter().any(|a| matches!(a.passing, Passing::Data));
+        let takes_closures = (args.iter()).any(|a| matches!(a.passing, Passing::Closure(_)));
+        let count = c.args.len();
+        let kind = match called_name(func) {
+            Name::Language => "known",
+            Name::Constructor => "constructor",
+            Name::Other => "own",
+        };
+        let record = Ident::new(kind, named);
         let (slot, number) = self.callee(func, |slot| {
-            let plain = quote_spanned! {first=>
-                (&&::wuji::__private::asked::<_, #count>(#slot)).is_plain()
-            };
-            quote_spanned!(first=> #recorder.call(#slot, &#closure_slot, #plain);)
+            if takes_data {
+                quote_spanned!(first=> #recorder.call_with_data(#slot, &#closure_slot);)
+            } else {
+                quote_spanned! {named=>
+                    (&&::wuji::__private::asked::<_, #count>(#slot)).#record(#recorder, #slot, &#closure_slot);
+                }
+            }
         });
         let callee = helper("probe", quote_spanned!(first=> &#slot, #func), func);
-        let params = c.args.iter().enumerate();
-        let params: Vec<Ident> = params.map(|(k, user)| param_name(k, user)).collect();
         let item = Ident::new("__callee", first);
-        let inner = parens(quote!(#(#params),*), close);
+        let split = takes_closures.then(|| self.split(&args, &c.args));
+        let (params, given) = match &split {
+            Some(split) => (split.params.clone(), split.passed.clone()),
+            None => closure_params(&args, &c.args),
+        };
+        let inner = parens(quote!(#(#given),*), close);
         let closure = quote_spanned!(first=> move |#(#params),*| #item #inner);
         let closure = helper(
             "probe",
             quote_spanned!(first=> &#closure_slot, #closure),
             func,
         );
-        let callable = parens(
-            quote_spanned!(first=> { let #item = #callee; #closure }),
-            first,
-        );
+        let by_reference = (args.iter()).any(|a| !matches!(a.passing, Passing::Value));
+        let (shadows, asts) = both(args.into_iter().map(|a| a.code).collect());
+        let args = parens(quote!(#(#shadows),*), close);
+        let shadow = if let Some(split) = split {
+            // The function that is recorded takes function pointers, so it is another instance.
+            let result = own("__result", first);
+            let given = split.given;
+            let args = parens(quote!(#(#given),*), close);
+            let body = quote_spanned! {first=> {
+                let #result = #func #args;
+                if false {
+                    let #item = #callee;
+                    let _ = #closure;
+                }
+                #result
+            }};
+            parens(body, first)
+        } else if by_reference {
+            // The closure takes values: what it changes is its own copy.
+            let body =
+                quote_spanned!(first=> { let #item = #callee; let _ = #closure; #item #args });
+            parens(body, first)
+        } else {
+            let callable = parens(
+                quote_spanned!(first=> { let #item = #callee; #closure }),
+                first,
+            );
+            quote!(#callable #args)
+        };
         Ok(Code {
-            shadow: quote!(#callable #args),
+            shadow,
             ast: node(e.span(), quote!(Call(#number, &[#(#asts),*]))),
         })
     }
@@ -166,57 +185,7 @@ impl Walker {
             let code = self.atomic(m, at, var)?;
             return Ok(Walker::with_lets(code, &lets, e));
         }
-        let mut args = vec![self.expr(&m.receiver)?];
-        for a in &m.args {
-            args.push(self.expr(a)?);
-        }
-        if args.len() > 10 {
-            return unsupported(e, "a method inside a kernel takes at most 9 arguments");
-        }
-        let (shadows, asts) = both(args);
-        let name = m.method.to_string();
-        let span = m.method.span();
-        let beside = self.slot(span);
-        let (slot, number) = self.callee(&m.method, |slot| {
-            let recorder = own("__recorder", span);
-            quote_spanned!(span=> #recorder.method(#slot, &#beside, #name);)
-        });
-        // The closure gets the receiver and the arguments as parameters, so it captures nothing.
-        let users = std::iter::once(&*m.receiver).chain(&m.args);
-        let params: Vec<Ident> = users
-            .enumerate()
-            .map(|(k, user)| param_name(k, user))
-            .collect();
-        let (receiver, rest) = (&params[0], &params[1..]);
-        let (dot, method, turbofish) = (&m.dot_token, &m.method, &m.turbofish);
-        let close = m.paren_token.span.join();
-        let inner_args = parens(quote!(#(#rest),*), close);
-        let closure =
-            quote_spanned!(span=> |#(#params),*| #receiver #dot #method #turbofish #inner_args);
-        // This trait method is selected if the type has no companion, because it takes one more reference.
-        let companion = companion_name(&m.method);
-        let asked = quote_spanned! {span=>
-            |#receiver| {
-                trait __Beside {
-                    fn #companion(&self) -> ::wuji::__private::IsPlain;
-                }
-                impl<T> __Beside for &T {
-                    fn #companion(&self) -> ::wuji::__private::IsPlain {
-                        ::wuji::__private::IsPlain
-                    }
-                }
-                #receiver.#companion()
-            }
-        };
-        let call = helper(
-            &format!("method{}", params.len()),
-            quote_spanned!(span=> &#slot, &#beside, #(#shadows,)* #closure, #asked),
-            e,
-        );
-        Ok(Code {
-            shadow: call,
-            ast: node(span, quote!(Method(#number, #name, &[#(#asts),*]))),
-        })
+        self.value_method(e, m)
     }
 
     /// `x.shape()` and the like.
@@ -347,10 +316,4 @@ fn is_query(m: &ExprMethodCall) -> bool {
     let name = m.method.to_string();
     let all = QUERIES.iter().chain(CELLS);
     all.into_iter().any(|q| q.0 == name) || name == "at" || name == "no_activate"
-}
-
-/// The name of a closure parameter. A plain variable keeps its name, which rustc may mention.
-fn param_name(k: usize, user: &Expr) -> Ident {
-    let (first, _) = ends(user);
-    Ident::new(&format!("__arg{k}"), first)
 }

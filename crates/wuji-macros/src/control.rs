@@ -1,22 +1,26 @@
 //! Branches and loops.
 
 use crate::expr::ends_in;
+use crate::iterate::{DOMAINS, Items, is_range, with_prelude};
+use crate::matching::has_let;
 use crate::scope::{Code, Loop, LoopKind, VarKind, Walker, unsupported};
 use crate::span::{at, group, helper, node, parens};
 use proc_macro2::{Delimiter, TokenStream};
-use quote::quote;
+use quote::{ToTokens, quote};
 use syn::{
     Expr, ExprBlock, ExprBreak, ExprCall, ExprContinue, ExprForLoop, ExprIf, ExprLit, ExprLoop,
-    ExprMatch, ExprReturn, ExprWhile, Label, Lifetime, Lit, Pat, RangeLimits, Result,
+    ExprReturn, ExprTry, ExprWhile, Label, Lifetime, Lit, Pat, RangeLimits, Result,
     spanned::Spanned,
 };
 
 /// The domain of a `for`.
-struct Domain {
-    shadow: TokenStream,
-    ast: TokenStream,
+pub(crate) struct Domain {
+    pub(crate) shadow: TokenStream,
+    pub(crate) ast: TokenStream,
     /// Whether it has points with coordinates, or numbers.
-    points: bool,
+    pub(crate) points: bool,
+    /// Of arrays: a loop over their indices.
+    pub(crate) items: Option<Items>,
 }
 
 /// A hint of a loop.
@@ -74,7 +78,33 @@ impl Walker {
         })
     }
 
+    /// `if let`, and `let` among other conditions.
+    fn if_let(&mut self, i: &ExprIf) -> Result<Code> {
+        let keyword = &i.if_token;
+        let mut else_shadow = quote!();
+        let (cond, then, ast) = self.under_condition(
+            &i.cond,
+            |w| w.block(&i.then_branch, false),
+            |w| match &i.else_branch {
+                Some((keyword, other)) => {
+                    let code = w.expr(other)?;
+                    let shadow = code.shadow;
+                    else_shadow = quote!(#keyword #shadow);
+                    Ok(code.ast)
+                }
+                None => Ok(node(i.span(), quote!(Tuple(&[])))),
+            },
+        )?;
+        Ok(Code {
+            shadow: quote!(#keyword #cond #then #else_shadow),
+            ast,
+        })
+    }
+
     pub(crate) fn if_expr(&mut self, i: &ExprIf) -> Result<Code> {
+        if has_let(&i.cond) {
+            return self.if_let(i);
+        }
         let cond = self.expr(&i.cond)?;
         let then = self.block(&i.then_branch, false)?;
         let (keyword, c, t) = (&i.if_token, cond.shadow, then.shadow);
@@ -93,135 +123,6 @@ impl Walker {
         })
     }
 
-    pub(crate) fn match_expr(&mut self, m: &ExprMatch) -> Result<Code> {
-        let value = self.expr(&m.expr)?;
-        let mut shadows = Vec::new();
-        let mut asts = Vec::new();
-        for arm in &m.arms {
-            let (shadow, ast) = self.scoped(|w| {
-                let (pat, condition) = match &arm.pat {
-                    Pat::Guard(g) => (&*g.pat, Some((&g.if_token, &*g.guard))),
-                    other => (other, None),
-                };
-                let mut choices = Vec::new();
-                let pat = w.choices(pat, &mut choices)?;
-                let (guard_shadow, guard_ast) = match condition {
-                    Some((keyword, e)) => {
-                        let code = w.expr(e)?;
-                        let (shadow, ast) = (code.shadow, code.ast);
-                        (quote!(#keyword #shadow), quote!(Some(&#ast)))
-                    }
-                    None => (quote!(), quote!(None)),
-                };
-                let body = w.expr(&arm.body)?;
-                let (arrow, shadow, ast) = (&arm.fat_arrow_token, body.shadow, body.ast);
-                Ok((
-                    quote!(#pat #guard_shadow #arrow #shadow,),
-                    quote!(Arm { pats: &[#(#choices),*], guard: #guard_ast, body: #ast }),
-                ))
-            })?;
-            shadows.push(shadow);
-            asts.push(ast);
-        }
-        let braces = group(
-            Delimiter::Brace,
-            quote!(#(#shadows)*),
-            m.brace_token.span.join(),
-        );
-        let (keyword, shadow, ast) = (&m.match_token, value.shadow, value.ast);
-        Ok(Code {
-            shadow: quote!(#keyword #shadow #braces),
-            ast: node(m.span(), quote!(Match(&#ast, &[#(#asts),*]))),
-        })
-    }
-
-    /// Collects the cases of a pattern; returns the pattern for rustc.
-    fn choices(&mut self, pat: &Pat, out: &mut Vec<TokenStream>) -> Result<TokenStream> {
-        match pat {
-            Pat::Or(o) => {
-                let cases: Vec<TokenStream> = o
-                    .cases
-                    .iter()
-                    .map(|case| self.choices(case, out))
-                    .collect::<Result<_>>()?;
-                return Ok(quote!(#(#cases)|*));
-            }
-            Pat::Paren(p) => {
-                let inner = self.choices(&p.pat, out)?;
-                return Ok(parens(inner, p.paren_token.span.join()));
-            }
-            Pat::Wild(_) => out.push(quote!(Choice::Any)),
-            Pat::Lit(l) => {
-                let value = self.pattern_value(&Expr::Lit(l.clone()))?;
-                out.push(quote!(Choice::Value(#value)));
-            }
-            Pat::Path(p) => {
-                let value = self.pattern_value(&Expr::Path(p.clone()))?;
-                out.push(quote!(Choice::Value(#value)));
-            }
-            // rustc distinguishes constants from new names by scope; here the spelling decides.
-            Pat::Ident(i) if i.by_ref.is_none() && i.subpat.is_none() => {
-                let name = i.ident.to_string();
-                if name.chars().all(|c| !c.is_lowercase()) {
-                    let number = self.constant(&i.ident);
-                    let value = node(i.span(), quote!(Const(#number)));
-                    out.push(quote!(Choice::Value(#value)));
-                } else {
-                    let var = self.declare(&name, VarKind::Value);
-                    out.push(quote!(Choice::Bind(#var)));
-                    // `x @ _` is a new name for rustc too.
-                    return Ok(quote!(#i @ _));
-                }
-            }
-            Pat::Range(r) => {
-                let mut end = |e: &Option<Box<Expr>>| match e {
-                    Some(e) => {
-                        let value = self.pattern_value(e)?;
-                        Ok(quote!(Some(#value)))
-                    }
-                    None => Ok(quote!(None)),
-                };
-                let (low, high): (Result<_>, Result<_>) = (end(&r.start), end(&r.end));
-                let (low, high) = (low?, high?);
-                let inclusive = !matches!(r.limits, RangeLimits::HalfOpen(_));
-                out.push(quote!(Choice::Range(#low, #high, #inclusive)));
-            }
-            _ => return unsupported(pat, "a `match` inside a kernel is on numbers and `bool`s"),
-        }
-        Ok(quote!(#pat))
-    }
-
-    /// A literal or constant of a pattern. Its type is that of the scrutinee.
-    fn pattern_value(&mut self, e: &Expr) -> Result<TokenStream> {
-        let same = u32::MAX;
-        match e {
-            Expr::Lit(ExprLit { lit, .. }) => match lit {
-                Lit::Int(i) => {
-                    let digits = i.base10_digits();
-                    Ok(node(e.span(), quote!(Int(#digits, #same))))
-                }
-                Lit::Float(f) => {
-                    let digits = f.base10_digits();
-                    Ok(node(e.span(), quote!(Float(#digits, #same))))
-                }
-                Lit::Bool(b) => {
-                    let value = b.value;
-                    Ok(node(e.span(), quote!(Bool(#value))))
-                }
-                _ => unsupported(e, "a `match` inside a kernel is on numbers and `bool`s"),
-            },
-            Expr::Unary(u) => {
-                let inner = self.pattern_value(&u.expr)?;
-                Ok(node(e.span(), quote!(Unary(Unary::Neg, &#inner))))
-            }
-            Expr::Path(p) => {
-                let number = self.constant(p);
-                Ok(node(e.span(), quote!(Const(#number))))
-            }
-            _ => unsupported(e, "a `match` inside a kernel is on numbers and `bool`s"),
-        }
-    }
-
     pub(crate) fn while_loop(&mut self, w: &ExprWhile) -> Result<Code> {
         let number = self.new_loop();
         let target = Loop {
@@ -229,10 +130,24 @@ impl Walker {
             number,
             kind: LoopKind::Serial,
         };
+        let (label, keyword) = (&w.label, &w.while_token);
+        if has_let(&w.cond) {
+            let (c, b, ast) = self.in_loop(target, |walker| {
+                walker.under_condition(
+                    &w.cond,
+                    |walker| walker.block(&w.body, false),
+                    |_| Ok(node(w.while_token.span(), quote!(Break(#number, None)))),
+                )
+            })?;
+            return Ok(Code {
+                shadow: quote!(#label #keyword #c #b),
+                ast: node(w.while_token.span(), quote!(Loop(#number, &#ast))),
+            });
+        }
         let (cond, body) = self.in_loop(target, |walker| {
             Ok((walker.expr(&w.cond)?, walker.block(&w.body, false)?))
         })?;
-        let (label, keyword, c, b) = (&w.label, &w.while_token, cond.shadow, body.shadow);
+        let (c, b) = (cond.shadow, body.shadow);
         let (ca, ba) = (cond.ast, body.ast);
         Ok(Code {
             shadow: quote!(#label #keyword #c #b),
@@ -300,16 +215,38 @@ impl Walker {
         })
     }
 
-    pub(crate) fn return_expr(&mut self, r: &ExprReturn) -> Result<Code> {
+    /// Refuses what returns where nothing can.
+    fn can_return(&self, user: &impl ToTokens, what: &str) -> Result<()> {
         if self.closure_depth > 0 {
-            return unsupported(r, "`return` is not supported in a closure inside a kernel");
+            return unsupported(
+                user,
+                format!("`{what}` is not supported in a closure inside a kernel"),
+            );
         }
         if self.loops.iter().any(|l| l.kind == LoopKind::Parallel) {
             return unsupported(
-                r,
-                "`return` cannot leave a parallel loop: its iterations run concurrently\nhelp: `continue` ends one iteration",
+                user,
+                format!(
+                    "`{what}` cannot leave a parallel loop: its iterations run concurrently\nhelp: `continue` ends one iteration"
+                ),
             );
         }
+        Ok(())
+    }
+
+    /// `e?` of an `Option`.
+    pub(crate) fn try_expr(&mut self, t: &ExprTry) -> Result<Code> {
+        self.can_return(&t.question_token, "?")?;
+        let code = self.expr(&t.expr)?;
+        let (shadow, ast, question) = (code.shadow, code.ast, &t.question_token);
+        Ok(Code {
+            shadow: quote!(#shadow #question),
+            ast: node(t.span(), quote!(Try(&#ast))),
+        })
+    }
+
+    pub(crate) fn return_expr(&mut self, r: &ExprReturn) -> Result<Code> {
+        self.can_return(r, "return")?;
         let keyword = &r.return_token;
         let (shadow, value) = match &r.expr {
             Some(e) => {
@@ -377,9 +314,23 @@ impl Walker {
                 LoopKind::Serial
             },
         };
+        if parallel && domain.items.as_ref().is_some_and(Items::exclusive) {
+            return unsupported(
+                &f.expr,
+                "a parallel loop cannot change an array of the kernel: its iterations run at once\n\
+                 help: `serial(..)` around it makes the loop run in order",
+            );
+        }
         let walk = |w: &mut Walker| {
             w.in_loop(target, |w| {
-                w.scoped(|w| Ok((w.pattern(&f.pat)?, w.block(&f.body, false)?)))
+                w.scoped(|w| match &domain.items {
+                    Some(items) => w.items_body(items, f),
+                    None => {
+                        let pat = w.pattern(&f.pat)?;
+                        w.mark_names(&f.pat);
+                        Ok((pat, w.block(&f.body, false)?))
+                    }
+                })
             })
         };
         let (pat_ast, body) = if parallel {
@@ -388,20 +339,35 @@ impl Walker {
             walk(self)?
         };
         let iterator = match (domain.points, slice_pattern(&f.pat)) {
-            (false, _) => domain.shadow,
-            (true, true) => helper("each_array", domain.shadow, &f.expr),
-            (true, false) => helper("each_vector", domain.shadow, &f.expr),
+            (false, _) => domain.shadow.clone(),
+            (true, true) => helper("each_array", domain.shadow.clone(), &f.expr),
+            (true, false) => helper("each_vector", domain.shadow.clone(), &f.expr),
         };
         let (label, keyword, pat, within) = (&f.label, &f.for_token, &f.pat, &f.in_token);
-        let (shadow, ast, domain) = (body.shadow, body.ast, domain.ast);
+        let (shadow, ast, range) = (body.shadow, body.ast, domain.ast);
         let kind = quote!(For(&For {
-            label: #number, mode: #mode, pat: #pat_ast, domain: #domain, cached: &[#(#cached),*], body: #ast
+            label: #number, mode: #mode, pat: #pat_ast, domain: #range, cached: &[#(#cached),*], body: #ast
         }));
         let code = Code {
             shadow: quote!(#label #keyword #pat #within #iterator #shadow),
             ast: node(f.for_token.span(), kind),
         };
+        let prelude = domain.items.map(|i| i.prelude).unwrap_or_default();
+        let code = with_prelude(code, &prelude, f.for_token.span());
         Ok(Walker::with_lets(code, &lets, &f.for_token))
+    }
+
+    /// The body of a loop over items: the statements that bind them, and the user's.
+    fn items_body(&mut self, items: &Items, f: &ExprForLoop) -> Result<(TokenStream, Code)> {
+        let bound = self.bind_items(items, &f.pat)?;
+        let body = self.block(&f.body, false)?;
+        let (counter, ast) = (items.counter, body.ast);
+        let block = quote!(Block { label: None, statements: &[#(#bound),*], value: Some(&#ast) });
+        let code = Code {
+            shadow: body.shadow,
+            ast: node(f.body.span(), quote!(Block(#block))),
+        };
+        Ok((quote!(Pat::Var { var: #counter, mutable: false }), code))
     }
 
     /// A domain with hints around it: `unroll(..)`, `serial(..)`, `block_size(n, ..)`, `simd(..)`, `scalar(..)`,
@@ -488,19 +454,22 @@ impl Walker {
                 shadow,
                 ast: quote!(Domain::Data(#number)),
                 points: true,
+                items: None,
             });
         }
         match e {
             Expr::Call(c) if ends_in(&c.func, "grid") => self.grid(c),
-            _ => {
+            _ if is_range(e) => {
                 let mut adapters = Vec::new();
                 let (shadow, range) = self.range(e, &mut adapters)?;
                 Ok(Domain {
                     shadow,
                     ast: quote!(Domain::Range(#range)),
                     points: false,
+                    items: None,
                 })
             }
+            _ => self.items(e),
         }
     }
 
@@ -533,6 +502,7 @@ impl Walker {
             shadow: quote!(#func #args),
             ast: quote!(Domain::Grid(&[#(#asts),*])),
             points: true,
+            items: None,
         })
     }
 
@@ -582,11 +552,7 @@ impl Walker {
                 let args = parens(step_shadow, m.paren_token.span.join());
                 Ok((quote!(#shadow #dot #method #args), ast))
             }
-            _ => unsupported(
-                e,
-                "a `for` inside a kernel runs over a range, a `grid(..)`, a field or an array\n\
-                 help: `for i in 0..n`, `for i in (0..n).step_by(2)`, `for [i, j] in grid([0..n, 0..m])`, `for [i, j] in x`",
-            ),
+            _ => unsupported(e, DOMAINS),
         }
     }
 }

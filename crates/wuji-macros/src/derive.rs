@@ -11,13 +11,23 @@ pub(crate) fn expand(item: TokenStream) -> TokenStream {
     derived.unwrap_or_else(|e| e.to_compile_error())
 }
 
+/// The trait whose functions read and write a field.
+fn part(ty: &syn::Type) -> TokenStream {
+    match ty {
+        syn::Type::Array(_) => quote!(::wuji::__private::Part),
+        _ => quote!(::wuji::Element),
+    }
+}
+
 fn derive(input: &DeriveInput) -> Result<TokenStream> {
-    let Data::Struct(data) = &input.data else {
-        return unsupported(&input.ident, "only structs can be elements");
-    };
     if let Some(lifetime) = input.generics.lifetimes().next() {
         return unsupported(lifetime, "an element holds no references");
     }
+    let data = match &input.data {
+        Data::Struct(data) => data,
+        Data::Enum(data) => return crate::derive_enum::derive(input, data),
+        Data::Union(_) => return unsupported(&input.ident, "a union cannot be an element"),
+    };
     let name = &input.ident;
     let text = name.to_string();
     let fields: Vec<(Member, &syn::Type)> = match &data.fields {
@@ -34,12 +44,25 @@ fn derive(input: &DeriveInput) -> Result<TokenStream> {
     }
     let (impl_generics, type_generics, where_clause) = generics.split_for_impl();
     let members: Vec<&Member> = fields.iter().map(|f| &f.0).collect();
-    let names = members.iter().map(|m| member(m));
+    let listed = fields.iter().map(|(m, ty)| {
+        let name = member(m);
+        match ty {
+            syn::Type::Array(_) => {
+                quote!(<#ty as ::wuji::__private::Part>::fields(#name, structs, &mut fields);)
+            }
+            _ => quote! {
+                fields.push((::std::string::String::from(#name), <#ty as #element>::ir_type(structs)));
+            },
+        }
+    });
     // The first use of a type names it, so that an invalid one is reported there, once.
     let aligns = fields.iter().map(|(_, ty)| {
+        let element = part(ty);
         quote_spanned!(ty.span()=> let align = ::wuji::element::larger(align, <#ty as #element>::ALIGN);)
     });
     let types: Vec<&syn::Type> = fields.iter().map(|f| f.1).collect();
+    // Arrays are parts of structs, and elements of nothing else.
+    let parts: Vec<TokenStream> = types.iter().map(|ty| part(ty)).collect();
     Ok(quote! {
         impl #impl_generics #element for #name #type_generics #where_clause {
             const ALIGN: usize = {
@@ -49,33 +72,32 @@ fn derive(input: &DeriveInput) -> Result<TokenStream> {
             };
             const SIZE: usize = {
                 let at = 0;
-                #(let at = ::wuji::element::align_up(at, <#types as #element>::ALIGN)
-                    + <#types as #element>::SIZE;)*
+                #(let at = ::wuji::element::align_up(at, <#types as #parts>::ALIGN)
+                    + <#types as #parts>::SIZE;)*
                 let align = 1;
-                #(let align = ::wuji::element::larger(align, <#types as #element>::ALIGN);)*
+                #(let align = ::wuji::element::larger(align, <#types as #parts>::ALIGN);)*
                 ::wuji::element::align_up(at, align)
             };
-            const SCALARS: usize = 0 #(+ <#types as #element>::SCALARS)*;
+            const SCALARS: usize = 0 #(+ <#types as #parts>::SCALARS)*;
 
             fn ir_type(structs: &mut ::wuji::__private::Structs) -> ::wuji::__private::Type {
-                let fields = ::std::vec![#((
-                    ::std::string::String::from(#names),
-                    <#types as #element>::ir_type(structs),
-                )),*];
+                #[allow(unused_mut)]
+                let mut fields = ::std::vec::Vec::new();
+                #(#listed)*
                 ::wuji::__private::struct_type(structs, #text, fields)
             }
 
             fn zero() -> Self {
-                #name { #(#members: <#types as #element>::zero(),)* }
+                #name { #(#members: <#types as #parts>::zero(),)* }
             }
 
             #[allow(unused_variables, unused_mut, unused_assignments)]
             fn read(bytes: &[u8]) -> Self {
                 let mut at = 0;
                 #name { #(#members: {
-                    at = ::wuji::element::align_up(at, <#types as #element>::ALIGN);
-                    let value = <#types as #element>::read(&bytes[at..]);
-                    at += <#types as #element>::SIZE;
+                    at = ::wuji::element::align_up(at, <#types as #parts>::ALIGN);
+                    let value = <#types as #parts>::read(&bytes[at..]);
+                    at += <#types as #parts>::SIZE;
                     value
                 },)* }
             }
@@ -84,9 +106,9 @@ fn derive(input: &DeriveInput) -> Result<TokenStream> {
             fn write(self, bytes: &mut [u8]) {
                 let mut at = 0;
                 #(
-                    at = ::wuji::element::align_up(at, <#types as #element>::ALIGN);
-                    <#types as #element>::write(self.#members, &mut bytes[at..]);
-                    at += <#types as #element>::SIZE;
+                    at = ::wuji::element::align_up(at, <#types as #parts>::ALIGN);
+                    <#types as #parts>::write(self.#members, &mut bytes[at..]);
+                    at += <#types as #parts>::SIZE;
                 )*
             }
 
@@ -94,8 +116,8 @@ fn derive(input: &DeriveInput) -> Result<TokenStream> {
             fn to_slots(self, slots: &mut [u64]) {
                 let mut at = 0;
                 #(
-                    <#types as #element>::to_slots(self.#members, &mut slots[at..]);
-                    at += <#types as #element>::SCALARS;
+                    <#types as #parts>::to_slots(self.#members, &mut slots[at..]);
+                    at += <#types as #parts>::SCALARS;
                 )*
             }
 
@@ -103,8 +125,8 @@ fn derive(input: &DeriveInput) -> Result<TokenStream> {
             fn from_slots(slots: &[u64]) -> Self {
                 let mut at = 0;
                 #name { #(#members: {
-                    let value = <#types as #element>::from_slots(&slots[at..]);
-                    at += <#types as #element>::SCALARS;
+                    let value = <#types as #parts>::from_slots(&slots[at..]);
+                    at += <#types as #parts>::SCALARS;
                     value
                 },)* }
             }

@@ -1,14 +1,15 @@
 //! Expressions and statements.
 
+use crate::closure::strip;
+use crate::matching::is_variant;
 use crate::pattern::member;
 use crate::place::both;
-use crate::scope::{Code, VarKind, Walker, unsupported};
+use crate::scope::{Code, Walker, unsupported};
 use crate::span::{group, node, parens};
 use proc_macro2::{Delimiter, Ident, Span, TokenStream};
 use quote::{ToTokens, quote};
 use syn::{
-    BinOp, Block, Expr, ExprClosure, ExprLit, ExprStruct, Lit, Local, Pat, Result, Stmt, UnOp,
-    spanned::Spanned,
+    BinOp, Block, Expr, ExprLit, ExprStruct, Lit, Local, Result, Stmt, UnOp, spanned::Spanned,
 };
 
 /// The name of an operator in the static data; assignments use that of their operator.
@@ -62,8 +63,15 @@ impl Walker {
                     self.reads(var, span);
                     let number = var as u32;
                     Code {
-                        shadow: quote!(#e),
+                        shadow: self.value_of(var, e),
                         ast: node(span, quote!(Var(#number))),
+                    }
+                }
+                None if p.path.segments.last().is_some_and(|s| is_variant(&s.ident)) => {
+                    let (shadow, number) = self.typed_constant(p);
+                    Code {
+                        shadow,
+                        ast: node(span, quote!(Const(#number))),
                     }
                 }
                 None => {
@@ -93,6 +101,7 @@ impl Walker {
                 (UnOp::Neg(_), inner) => self.unary(e, &u.op, inner, "Neg")?,
                 (UnOp::Not(_), inner) => self.unary(e, &u.op, inner, "Not")?,
                 // `*self` of a method that takes `&self`.
+                (UnOp::Deref(_), inner) if self.is_reference(inner) => self.expr(inner)?,
                 (UnOp::Deref(star), inner) => {
                     let inner = self.expr(inner)?;
                     let shadow = inner.shadow;
@@ -105,6 +114,9 @@ impl Walker {
             },
             Expr::Binary(b) if is_assignment(&b.op) => self.assign_op(b)?,
             Expr::Binary(b) => {
+                if let Some(code) = self.own_binary(b)? {
+                    return Ok(code);
+                }
                 let (l, r) = (self.expr(&b.left)?, self.expr(&b.right)?);
                 let (op, ls, rs) = (&b.op, l.shadow, r.shadow);
                 let (la, ra) = (l.ast, r.ast);
@@ -216,16 +228,16 @@ impl Walker {
             Expr::Closure(c) => {
                 return unsupported(
                     c,
-                    "a closure inside a kernel is bound with `let` and then called",
+                    "a closure inside a kernel is bound with `let`, or passed to a `#[func]`",
                 );
             }
             Expr::Let(l) => {
                 return unsupported(
                     l,
-                    "`if let` and `while let` are not supported inside a kernel",
+                    "`let` is only allowed in the condition of an `if` or `while`",
                 );
             }
-            Expr::Try(t) => return unsupported(t, "`?` is not supported inside a kernel"),
+            Expr::Try(t) => self.try_expr(t)?,
             Expr::Unsafe(u) => return unsupported(u, "`unsafe` is not supported inside a kernel"),
             Expr::Await(a) => return unsupported(a, "`await` is not supported inside a kernel"),
             Expr::Async(a) => return unsupported(a, "`async` is not supported inside a kernel"),
@@ -234,6 +246,9 @@ impl Walker {
     }
 
     fn unary(&mut self, e: &Expr, op: &UnOp, inner: &Expr, name: &str) -> Result<Code> {
+        if let Some(code) = self.own_unary(e, op, inner, name)? {
+            return Ok(code);
+        }
         let inner = self.expr(inner)?;
         let (shadow, ast) = (inner.shadow, inner.ast);
         let name = Ident::new(name, Span::call_site());
@@ -338,6 +353,11 @@ impl Walker {
             None => (quote!(), quote!(None)),
         };
         let path = &s.path;
+        let name = path
+            .segments
+            .last()
+            .map(|s| s.ident.to_string())
+            .unwrap_or_default();
         let braces = group(
             Delimiter::Brace,
             quote!(#(#shadows,)* #rest_shadow),
@@ -346,7 +366,10 @@ impl Walker {
         let (shadow, ty) = self.probe(e, quote!(#path #braces));
         Ok(Code {
             shadow,
-            ast: node(e.span(), quote!(Struct(#ty, &[#(#asts),*], #rest_ast))),
+            ast: node(
+                e.span(),
+                quote!(Struct(#ty, #name, &[#(#asts),*], #rest_ast)),
+            ),
         })
     }
 
@@ -427,10 +450,16 @@ impl Walker {
                     last && semi.is_none(),
                 ))
             }
-            Stmt::Item(i) => unsupported(
-                i,
-                "items are not supported inside a kernel; move them out of it",
-            ),
+            Stmt::Item(i) => {
+                self.item(i)?;
+                Ok((
+                    Code {
+                        shadow: TokenStream::new(),
+                        ast: node(i.span(), quote!(Tuple(&[]))),
+                    },
+                    false,
+                ))
+            }
         }
     }
 
@@ -444,7 +473,7 @@ impl Walker {
             });
         };
         if let Some((_, other)) = &init.diverge {
-            return unsupported(other, "`let .. else` is not supported inside a kernel");
+            return self.let_else(l, &init.expr, other);
         }
         let eq = &init.eq_token;
         if let Expr::Closure(c) = &*init.expr {
@@ -454,62 +483,19 @@ impl Walker {
             let shadow = quote!(#keyword #pat #eq #shadow #semi);
             return Ok(Code { shadow, ast });
         }
+        if let Expr::Reference(r) = &*init.expr {
+            return self.let_reference(l, r);
+        }
         let value = self.expr(&init.expr)?;
+        let mut plain = Vec::new();
+        self.plain_names(pat, &init.expr, &mut plain);
         let ast = self.pattern(pat)?;
+        plain.into_iter().for_each(|p| self.mark_names(p));
         let (shadow, value) = (value.shadow, value.ast);
         Ok(Code {
             shadow: quote!(#keyword #pat #eq #shadow #semi),
             ast: node(l.span(), quote!(Let(#ast, Some(&#value)))),
         })
-    }
-
-    /// `let f = |a, b| ..`: inlined where it is called.
-    fn let_closure(&mut self, l: &Local, c: &ExprClosure) -> Result<Code> {
-        let Pat::Ident(name) = strip(&l.pat) else {
-            return unsupported(&l.pat, "a closure is bound to a name inside a kernel");
-        };
-        if let Some(capture) = &c.capture {
-            return unsupported(
-                capture,
-                "closures inside a kernel see the variables around them; leave out `move`",
-            );
-        }
-        self.closure_depth += 1;
-        let loops = std::mem::take(&mut self.loops);
-        let walked = self.scoped(|w| {
-            let params: Vec<TokenStream> = c
-                .inputs
-                .iter()
-                .map(|p| w.pattern(p))
-                .collect::<Result<_>>()?;
-            Ok((params, w.expr(&c.body)?))
-        });
-        self.loops = loops;
-        self.closure_depth -= 1;
-        let (params, body) = walked?;
-        let var = self.declare(&name.ident.to_string(), VarKind::Closure);
-        let (keyword, pat, semi) = (&l.let_token, &l.pat, &l.semi_token);
-        let eq = l.init.as_ref().map(|i| &i.eq_token);
-        let (begin, inputs, end, output) = (&c.inputs_begin, &c.inputs, &c.inputs_end, &c.output);
-        let shadow = body.shadow;
-        // A result type needs braces around the body.
-        let shadow = match (&c.output, &*c.body) {
-            (syn::ReturnType::Default, _) | (_, Expr::Block(_)) => shadow,
-            _ => quote!({ #shadow }),
-        };
-        let body = body.ast;
-        Ok(Code {
-            shadow: quote!(#keyword #pat #eq #begin #inputs #end #output #shadow #semi),
-            ast: node(c.span(), quote!(LetClosure(#var, &[#(#params),*], &#body))),
-        })
-    }
-}
-
-fn strip(p: &Pat) -> &Pat {
-    match p {
-        Pat::Paren(p) => strip(&p.pat),
-        Pat::Type(t) => strip(&t.pat),
-        other => other,
     }
 }
 

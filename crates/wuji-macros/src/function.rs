@@ -1,7 +1,9 @@
 //! The expansion of kernels and functions.
 
+use crate::closure::{closure_arity, instance_key};
 use crate::member::{shared_receiver, without_self};
 use crate::params::{is_host_array, member_names, parameter, walk_params};
+use crate::reference::referenced_value;
 use crate::scope::{Walker, unsupported};
 use crate::span::{at, ends, helper, own, parens};
 use proc_macro2::{Span, TokenStream};
@@ -17,6 +19,12 @@ pub(crate) fn expand(attribute: TokenStream, item: TokenStream, kernel: bool) ->
     let f: ItemFn = match syn::parse2(item.clone()) {
         Ok(f) => f,
         Err(_) if !kernel && attribute.is_empty() && declares(&item) => return declaration(item),
+        Err(e) if !kernel && attribute.is_empty() => {
+            return crate::func_block::expand(&item).unwrap_or_else(|| {
+                let error = e.to_compile_error();
+                quote!(#error #item)
+            });
+        }
         // The original item, so that editors and later macros still see it.
         Err(e) => {
             if let Some((f, hint)) = crate::index_hint::find(&item) {
@@ -299,8 +307,7 @@ fn reverse(sig: &Signature, function: &ExprPath) -> Result<TokenStream> {
         let (#slot, #closure_slot) = (::wuji::__private::slot(), ::wuji::__private::slot());
         let #item = #callee;
         let _ = ::wuji::__private::probe(&#closure_slot, move |#(#names: #types),*| #item #call);
-        let __plain = (&&::wuji::__private::asked::<_, #count>(&#slot)).is_plain();
-        #recorder.reverse(&#slot, &#closure_slot, __plain);
+        (&&::wuji::__private::asked::<_, #count>(&#slot)).reverse(#recorder, &#slot, &#closure_slot);
     })
 }
 
@@ -359,9 +366,12 @@ pub(crate) fn companion_name(method: &Ident) -> Ident {
 /// Changes the types of reference parameters to types that only kernels can pass, and returns their names.
 fn take_data(sig: &mut Signature) -> Vec<Ident> {
     let mut names = Vec::new();
+    let signature = sig.clone();
     for input in &mut sig.inputs {
         if let FnArg::Typed(p) = input
             && let Type::Reference(ty) = &*p.ty
+            && referenced_value(&p.ty).is_none()
+            && closure_arity(&signature, &p.ty).is_none()
             && let Pat::Ident(name) = &*p.pat
         {
             names.push(name.ident.clone());
@@ -459,14 +469,14 @@ fn expand_function(f: &ItemFn, kernel: bool, options: &Options) -> Result<TokenS
             }
         };
     };
-    let slots = &w.slots;
-    let slots = quote!(#(let #slots = ::wuji::__private::slot();)*);
+    let (slots, items) = (&w.slots, &w.items);
+    let slots = quote!(#(#items)* #(let #slots = ::wuji::__private::slot();)*);
     let (types, constants, callees) = (&w.types, &w.constants, &w.callees);
     let fill = quote! {
         &|__recorder: &mut ::wuji::__private::Recorder| {
             let _ = &__recorder;
             #[allow(unused_imports)]
-            use ::wuji::__private::{NotPlain as _, Plain as _};
+            use ::wuji::__private::{Fieldwise as _, NotOwn as _, NotPlain as _, Own as _, Plain as _};
             #(#types)* #(#constants)* #(#callees)* #reverse
         }
     };
@@ -481,8 +491,13 @@ fn expand_function(f: &ItemFn, kernel: bool, options: &Options) -> Result<TokenS
     };
     if !kernel {
         let inner = inside(shadow);
+        let instance = if params.closures {
+            instance_key(sig)?
+        } else {
+            quote!(|| ())
+        };
         let record = quote_spanned! {result_span=>
-            ::wuji::__private::record_func::<_, #result>(&|| (), &__AST, #fill)
+            ::wuji::__private::record_func::<_, #result>(&#instance, &__AST, #fill)
         };
         let mut outer = sig.clone();
         let data = mark(&mut outer);

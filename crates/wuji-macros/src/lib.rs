@@ -7,18 +7,30 @@
 //! Architecture invariant: every token of the shadow has a span of the user's code, because rustc reports errors at
 //! the spans of the tokens.
 
+mod argument;
+mod builtin;
 mod bundle;
 mod call;
+mod closure;
 mod control;
 mod derive;
+mod derive_enum;
 mod expr;
+mod func_block;
 mod function;
 mod index_hint;
+mod item;
+mod iterate;
 mod manifest;
+mod matching;
 mod member;
+mod method;
+mod operator;
 mod params;
 mod pattern;
 mod place;
+mod plain;
+mod reference;
 mod rename;
 mod scope;
 mod span;
@@ -62,7 +74,7 @@ pub fn func(attribute: TokenStream, item: TokenStream) -> TokenStream {
     rename::renamed(function::expand(attribute.into(), item.into(), false)).into()
 }
 
-/// Lets fields, arrays and kernels hold a struct.
+/// Lets fields, arrays and kernels hold a struct or an enum.
 #[proc_macro_derive(Element)]
 pub fn derive_element(item: TokenStream) -> TokenStream {
     rename::renamed(derive::expand(item.into())).into()
@@ -73,4 +85,18 @@ pub fn derive_element(item: TokenStream) -> TokenStream {
 #[proc_macro_derive(Fields, attributes(fields))]
 pub fn derive_fields(item: TokenStream) -> TokenStream {
     rename::renamed(bundle::derive(item.into())).into()
+}
+
+/// The names of functions of the language.
+#[doc(hidden)]
+#[proc_macro]
+pub fn builtin_functions(_: TokenStream) -> TokenStream {
+    builtin::functions().into()
+}
+
+/// The names of methods of the language.
+#[doc(hidden)]
+#[proc_macro]
+pub fn builtin_methods(_: TokenStream) -> TokenStream {
+    builtin::methods().into()
 }

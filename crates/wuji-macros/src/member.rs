@@ -259,12 +259,7 @@ impl Walker {
         self.root(e).is_some() && !matches!(strip(e), Expr::Path(p) if p.path.is_ident("self"))
     }
 
-    /// Whether an argument of a function is a field, an array or a bundle.
-    pub(crate) fn is_data_argument(&self, e: &Expr) -> bool {
-        self.data(e).is_some() || self.borrowed(e).is_some()
-    }
-
-    /// Such an argument.
+    /// An argument of a function that is a field, an array or a bundle.
     pub(crate) fn data_argument(&mut self, e: &Expr) -> Result<Option<Code>> {
         if let Some(var) = self.data(e) {
             return Ok(Some(self.data_code(e, var)));

@@ -1,6 +1,9 @@
 //! The parameters of kernels and functions.
 
+use crate::closure::closure_arity;
 use crate::member::shared_receiver;
+use crate::plain::is_plain_type;
+use crate::reference::{reference_param, referenced_value};
 use crate::scope::{VarKind, Walker, unsupported};
 use crate::span::{at, ends, node, own, parens};
 use proc_macro2::{Ident, Span, TokenStream};
@@ -19,6 +22,8 @@ pub(crate) struct Params {
     pub(crate) worlds: Vec<Ident>,
     /// In a kernel: what may be a bundle.
     roots: Vec<RootParam>,
+    /// Whether some are closures.
+    pub(crate) closures: bool,
 }
 
 /// A parameter of a kernel that may be a bundle. What the kernel uses of it is known after the body was walked.
@@ -95,6 +100,7 @@ pub(crate) fn walk_params(w: &mut Walker, f: &ItemFn) -> Result<Params> {
         bind: Vec::new(),
         worlds: Vec::new(),
         roots: Vec::new(),
+        closures: false,
     };
     let block = f.block.to_token_stream();
     for (k, input) in f.sig.inputs.iter().enumerate() {
@@ -115,21 +121,35 @@ pub(crate) fn walk_params(w: &mut Walker, f: &ItemFn) -> Result<Params> {
                     });
                     continue;
                 }
-                if let ReceiverKind::Reference(_, _, Some(mutability)) = &r.kind {
-                    return unsupported(
-                        mutability,
-                        "a `#[func]` cannot change its receiver; take `self` and return the changed value",
-                    );
-                }
-                let var = w.declare("self", VarKind::Value);
+                let exclusive = match &r.kind {
+                    ReceiverKind::Reference(_, _, mutability) => Some(mutability.is_some()),
+                    _ => None,
+                };
+                let var = match exclusive {
+                    Some(exclusive) => w.declare_reference("self", exclusive),
+                    None => w.declare("self", VarKind::Value),
+                };
                 let mutable = r.mutability.is_some();
+                w.vars[var as usize].mutable |= mutable;
                 let recorder = own("__recorder", span);
                 let ty = w.written_type(quote_spanned!(span=> #recorder.ty_of::<Self>();));
+                let kind = match exclusive {
+                    Some(true) => quote!(Exclusive),
+                    Some(false) | None => quote!(Value),
+                };
                 params.asts.push(quote!(Param {
                     at: #place,
                     pat: Pat::Var { var: #var, mutable: #mutable },
-                    kind: ParamKind::Value(#ty),
+                    kind: ParamKind::#kind(#ty),
                 }));
+            }
+            FnArg::Typed(p) if !w.kernel && closure_arity(&f.sig, &p.ty).is_some() => {
+                let arity = closure_arity(&f.sig, &p.ty).unwrap_or(0);
+                params.asts.push(w.closure_param(p, arity, &place)?);
+                params.closures = true;
+            }
+            FnArg::Typed(p) if !w.kernel && referenced_value(&p.ty).is_some() => {
+                params.asts.push(reference_param(w, p, &place)?);
             }
             FnArg::Typed(p) => {
                 let parameter = parameter(&p.ty);
@@ -141,7 +161,7 @@ pub(crate) fn walk_params(w: &mut Walker, f: &ItemFn) -> Result<Params> {
                     if exclusive && !is_array(&p.ty) {
                         return unsupported(
                             &p.ty,
-                            "kernels and `#[func]`s cannot change values of their caller; return the changed value\n\
+                            "a kernel cannot change values of its caller; return the changed value\n\
                              help: elements of `&Field<T, D>`, `&mut [T]` and `&mut ArrayMut<T, D>` can be changed",
                         );
                     }
@@ -153,6 +173,7 @@ pub(crate) fn walk_params(w: &mut Walker, f: &ItemFn) -> Result<Params> {
                         Some(ty) => w.declare_root(&name.ident, Some(ty.clone()), &block),
                         None => w.declare(&name.ident.to_string(), VarKind::Data { exclusive }),
                     };
+                    w.vars[var as usize].plain = is_plain_type(&p.ty);
                     if bundle.is_some() && w.kernel {
                         params.roots.push(RootParam {
                             var,
@@ -219,6 +240,9 @@ pub(crate) fn walk_params(w: &mut Walker, f: &ItemFn) -> Result<Params> {
                         w.written_type(quote_spanned!(first=> #recorder.ty_of::<#ty>();))
                     };
                     let pat = w.pattern(&p.pat)?;
+                    if is_plain_type(&p.ty) {
+                        w.mark_names(&p.pat);
+                    }
                     params.asts.push(quote!(Param {
                         at: #place, pat: #pat, kind: ParamKind::Value(#number)
                     }));
@@ -284,7 +308,7 @@ pub(crate) fn is_host_array(ty: &Type) -> bool {
 }
 
 /// Whether a type is `&mut [T]` or `&mut ArrayMut<T, D>`.
-fn is_array(ty: &Type) -> bool {
+pub(crate) fn is_array(ty: &Type) -> bool {
     match ty {
         Type::Reference(r) => is_array(&r.elem),
         Type::Slice(_) => true,

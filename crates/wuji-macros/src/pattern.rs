@@ -12,6 +12,7 @@ impl Walker {
             Pat::Ident(p) if p.by_ref.is_none() && p.subpat.is_none() => {
                 let var = self.declare(&p.ident.to_string(), VarKind::Value);
                 let mutable = p.mutability.is_some();
+                self.vars[var as usize].mutable = mutable;
                 quote!(Pat::Var { var: #var, mutable: #mutable })
             }
             Pat::Wild(_) => quote!(Pat::Wild),
@@ -31,6 +32,33 @@ impl Walker {
             }
             Pat::Rest(r) => return unsupported(r, "`..` is not supported in patterns of a kernel"),
             _ => return unsupported(pat, "this pattern is not supported inside a kernel"),
+        })
+    }
+
+    /// As above, of a reference: names refer to parts of the value, and `&v` is a part itself.
+    pub(crate) fn shared_pattern(&mut self, pat: &Pat) -> Result<TokenStream> {
+        Ok(match pat {
+            Pat::Ident(p) if p.by_ref.is_none() && p.subpat.is_none() => {
+                let var = self.declare_reference(&p.ident.to_string(), false);
+                quote!(Pat::Var { var: #var, mutable: false })
+            }
+            Pat::Wild(_) => quote!(Pat::Wild),
+            Pat::Reference(r) => self.pattern(&r.pat)?,
+            Pat::Paren(p) => self.shared_pattern(&p.pat)?,
+            Pat::Tuple(t) => {
+                let parts: Vec<TokenStream> = t
+                    .elems
+                    .iter()
+                    .map(|p| self.shared_pattern(p))
+                    .collect::<Result<_>>()?;
+                quote!(Pat::Parts(&[#(#parts),*]))
+            }
+            _ => {
+                return unsupported(
+                    pat,
+                    "this pattern is not supported inside a kernel\nhelp: take a copy apart: `for &v in ..`, or `.iter().copied()`",
+                );
+            }
         })
     }
 

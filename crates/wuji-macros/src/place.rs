@@ -6,7 +6,9 @@ use crate::scope::{Code, VarKind, Walker, unsupported};
 use crate::span::{ends, helper, node, parens};
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote, quote_spanned};
-use syn::{BinOp, Expr, ExprAssign, ExprBinary, ExprField, ExprIndex, Result, spanned::Spanned};
+use syn::{
+    BinOp, Expr, ExprAssign, ExprBinary, ExprField, ExprIndex, Result, UnOp, spanned::Spanned,
+};
 
 /// How an assignment changes a place.
 #[derive(Copy, Clone, PartialEq, Eq)]
@@ -103,13 +105,16 @@ impl Walker {
         match e {
             Expr::Paren(p) => self.place(&p.expr, change),
             Expr::Group(g) => self.place(&g.expr, change),
+            Expr::Unary(u) if matches!(u.op, UnOp::Deref(_)) && self.is_reference(&u.expr) => {
+                self.place(&u.expr, change)
+            }
             Expr::Path(_) => match self.variable(e) {
                 Some(var) => {
                     let reduces = change == Change::Update { atomic: true };
                     self.writes(var, e.span(), reduces)?;
                     let number = var as u32;
                     Ok(Code {
-                        shadow: quote!(#e),
+                        shadow: self.value_of(var, e),
                         ast: node(e.span(), quote!(Var(#number))),
                     })
                 }
@@ -266,7 +271,24 @@ impl Walker {
         }))
     }
 
+    /// Refuses `v = ..` for a reference `v`.
+    fn not_a_reference(&self, left: &Expr) -> Result<()> {
+        match self.variable(left) {
+            Some(var) if self.vars[var].reference => {
+                let name = &self.vars[var].name;
+                unsupported(
+                    left,
+                    format!(
+                        "`{name}` is a reference, which cannot be replaced inside a kernel\nhelp: assign to what it refers to: `*{name}`"
+                    ),
+                )
+            }
+            _ => Ok(()),
+        }
+    }
+
     pub(crate) fn assign(&mut self, e: &ExprAssign) -> Result<Code> {
+        self.not_a_reference(&e.left)?;
         if let Some(code) = self.assign_extreme(e)? {
             return Ok(code);
         }
@@ -297,6 +319,10 @@ impl Walker {
                 | BinOp::BitOrAssign(_)
                 | BinOp::BitXorAssign(_)
         );
+        self.not_a_reference(&e.left)?;
+        if let Some(code) = self.own_assign(e, atomic)? {
+            return Ok(code);
+        }
         let left = self.place(&e.left, Change::Update { atomic })?;
         let right = self.expr(&e.right)?;
         let (l, r, op) = (left.shadow, right.shadow, &e.op);
@@ -336,7 +362,10 @@ impl Walker {
                     "`{name}` is a whole field or array: it can be indexed, looped over and passed to a `#[func]`"
                 ),
             ),
-            VarKind::Closure => unsupported(e, format!("the closure `{name}` can only be called")),
+            VarKind::Closure => unsupported(
+                e,
+                format!("the closure `{name}` can only be called, or passed to a `#[func]`"),
+            ),
         }
     }
 }

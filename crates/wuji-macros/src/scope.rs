@@ -29,6 +29,14 @@ pub(crate) enum VarKind {
 pub(crate) struct Var {
     pub(crate) name: String,
     pub(crate) kind: VarKind,
+    /// Declared with `mut`, or behind `&mut`.
+    pub(crate) mutable: bool,
+    /// A reference to a value. Its uses are dereferenced.
+    pub(crate) reference: bool,
+    /// Surely of a type of the language, or data with such elements.
+    pub(crate) plain: bool,
+    /// How many arguments a closure takes.
+    pub(crate) arity: usize,
     /// Declared inside the current parallel loop.
     pub(crate) inside: bool,
     pub(crate) shared: bool,
@@ -66,6 +74,8 @@ pub(crate) struct Walker {
     pub(crate) types: Vec<TokenStream>,
     pub(crate) constants: Vec<TokenStream>,
     pub(crate) callees: Vec<TokenStream>,
+    /// Items of the body. Both of its forms need them, so they stand in front.
+    pub(crate) items: Vec<TokenStream>,
     /// In a parallel loop: outer variables that it reads, with positions.
     outer_reads: Vec<(usize, Span)>,
     in_parallel: bool,
@@ -86,6 +96,7 @@ impl Walker {
             types: Vec::new(),
             constants: Vec::new(),
             callees: Vec::new(),
+            items: Vec::new(),
             outer_reads: Vec::new(),
             in_parallel: false,
             members: Members::default(),
@@ -152,16 +163,70 @@ impl Walker {
         self.constants.len() as u32 - 1
     }
 
+    /// A constant whose type depends on its use, like `None`: its expression, and its number.
+    pub(crate) fn typed_constant(&mut self, user: &impl ToTokens) -> (TokenStream, u32) {
+        let (first, last) = ends(user);
+        let slot = self.slot(first);
+        let pinned = parens(quote_spanned!(first=> &#slot, #user), last);
+        let args = parens(quote_spanned!(first=> &#slot, #user), last);
+        let recorder = own("__recorder", first);
+        self.constants
+            .push(quote_spanned!(first=> #recorder.constant_of #args;));
+        (
+            quote_spanned!(first=> ::wuji::__private::probe #pinned),
+            self.constants.len() as u32 - 1,
+        )
+    }
+
     pub(crate) fn declare(&mut self, name: &str, kind: VarKind) -> u32 {
         self.vars.push(Var {
             name: name.to_string(),
             kind,
+            mutable: false,
+            reference: false,
+            plain: false,
+            arity: 0,
             inside: self.in_parallel,
             shared: false,
             closure_depth: self.closure_depth,
         });
         self.names.push((name.to_string(), self.vars.len() - 1));
         self.vars.len() as u32 - 1
+    }
+
+    /// Declares a variable that is a reference to a value.
+    pub(crate) fn declare_reference(&mut self, name: &str, mutable: bool) -> u32 {
+        let var = self.declare(name, VarKind::Value);
+        let v = &mut self.vars[var as usize];
+        (v.reference, v.mutable) = (true, mutable);
+        var
+    }
+
+    /// The `&mut` parameter or variable that an expression is, if it is one.
+    pub(crate) fn exclusive_reference(&self, e: &Expr) -> Option<usize> {
+        self.variable(e).filter(|v| {
+            let v = &self.vars[*v];
+            v.reference && v.mutable
+        })
+    }
+
+    /// Whether an expression is a variable that is a reference to a value.
+    pub(crate) fn is_reference(&self, e: &Expr) -> bool {
+        self.variable(e).is_some_and(|v| self.vars[v].reference)
+    }
+
+    /// A variable as rustc sees it where its value is meant.
+    pub(crate) fn value_of(&self, var: usize, e: &Expr) -> TokenStream {
+        if !self.vars[var].reference {
+            return e.to_token_stream();
+        }
+        let (first, last) = ends(e);
+        parens(quote_spanned!(first=> *#e), last)
+    }
+
+    /// Whether a closure has a variable from outside of it.
+    pub(crate) fn is_captured(&self, var: usize) -> bool {
+        self.vars[var].closure_depth < self.closure_depth
     }
 
     /// A variable with a name that users cannot write.

@@ -28,6 +28,9 @@ impl Walker {
     pub(crate) fn macro_call(&mut self, m: &Macro) -> Result<Code> {
         let name = m.path.segments.last().map(|s| s.ident.to_string());
         let name = name.unwrap_or_default();
+        if name == "matches" {
+            return self.matches(m);
+        }
         let args = Punctuated::<Expr, Token![,]>::parse_terminated.parse2(m.tokens.clone());
         let span = m.path.span();
         match name.as_str() {
@@ -64,7 +67,7 @@ impl Walker {
             _ => unsupported(
                 &m.path,
                 format!(
-                    "`{name}!` is not supported inside a kernel; there are `print!`, `println!`, `assert!`, `assert_eq!` and `assert_ne!`"
+                    "`{name}!` is not supported inside a kernel; there are `print!`, `println!`, `assert!`, `assert_eq!`, `assert_ne!` and `matches!`"
                 ),
             ),
         }
@@ -99,9 +102,9 @@ impl Walker {
         pieces.extend(own.pieces.iter().cloned());
         let (a, b) = (shift, shift + 1);
         pieces.push(quote!(Piece::Text("\n  left: ")));
-        pieces.push(quote!(Piece::Hole(#a, None)));
+        pieces.push(quote!(Piece::Hole(#a, "")));
         pieces.push(quote!(Piece::Text("\n right: ")));
-        pieces.push(quote!(Piece::Hole(#b, None)));
+        pieces.push(quote!(Piece::Hole(#b, "")));
         let (left_var, right_var) = (node(span, quote!(Var(#lv))), node(span, quote!(Var(#rv))));
         let own_args = &own.args;
         let op = Ident::new(op, Span::call_site());
@@ -185,10 +188,7 @@ impl Walker {
         for part in parse_format(string)? {
             match part {
                 Part::Text(text) => pieces.push(quote!(Piece::Text(#text))),
-                Part::Hole {
-                    argument,
-                    precision,
-                } => {
+                Part::Hole { argument, format } => {
                     let number = match argument {
                         Argument::Next => {
                             next += 1;
@@ -214,11 +214,7 @@ impl Walker {
                             }
                         }
                     };
-                    let precision = match precision {
-                        Some(p) => quote!(Some(#p)),
-                        None => quote!(None),
-                    };
-                    pieces.push(quote!(Piece::Hole(#number, #precision)));
+                    pieces.push(quote!(Piece::Hole(#number, #format)));
                 }
             }
         }
@@ -253,7 +249,8 @@ enum Part {
     Text(String),
     Hole {
         argument: Argument,
-        precision: Option<u8>,
+        /// What stands after the colon.
+        format: String,
     },
 }
 
@@ -306,22 +303,22 @@ fn parse_hole(inside: &str, string: &LitStr) -> Result<Part> {
             Err(_) => Argument::Name(name.to_string()),
         },
     };
-    let spec = spec.trim();
-    let spec = spec.strip_suffix('?').unwrap_or(spec);
-    let precision = match spec.strip_prefix('.') {
-        None if spec.is_empty() => None,
-        Some(digits) if digits.parse::<u8>().is_ok() => digits.parse().ok(),
-        _ => {
-            return Err(Error::new(
-                string.span(),
-                format!(
-                    "`{{:{spec}}}` is not supported inside a kernel; there are `{{}}`, `{{:?}}` and `{{:.3}}`"
-                ),
-            ));
-        }
-    };
+    let spec = spec.trim_end();
+    let format = spec.strip_suffix('?').unwrap_or(spec);
+    if spec.ends_with("#?")
+        || format.contains(['$', '*'])
+        || format.ends_with(['x', 'X']) && spec != format
+    {
+        return Err(Error::new(
+            string.span(),
+            format!(
+                "`{{:{spec}}}` is not supported inside a kernel\n\
+                 help: there are `{{}}`, `{{:?}}`, widths and digits that are written there, `{{:>8.3}}`, and `{{:x}}`, `{{:b}}`, `{{:e}}`"
+            ),
+        ));
+    }
     Ok(Part::Hole {
         argument,
-        precision,
+        format: format.to_string(),
     })
 }

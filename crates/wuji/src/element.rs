@@ -13,7 +13,7 @@ use wuji_runtime::array::{ArrayArg, Plain, Strides};
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be used inside a Wuji kernel",
     label = "not a type of the kernel language",
-    note = "kernels work on numbers, `bool`, vectors, matrices, tuples and structs with `#[derive(Element)]`"
+    note = "kernels work on numbers, `bool`, vectors, matrices, tuples, `Option`, and structs and enums with `#[derive(Element)]`"
 )]
 pub trait Element: Copy + Send + Sync + 'static {
     /// Bytes in memory.
@@ -59,7 +59,9 @@ pub trait Element: Copy + Send + Sync + 'static {
 }
 
 /// An element that is one scalar.
-pub trait ScalarElement: Element + Plain + PartialEq + PartialOrd {
+pub trait ScalarElement:
+    Element + Plain + crate::lang::calls::Builtin + PartialEq + PartialOrd
+{
     const SCALAR: Scalar;
 }
 
@@ -291,5 +293,8 @@ mod tests {
         check(Matrix([[1i64, 2, 3], [4, 5, 6]]));
         check((true, 2.0f64, -3i16));
         check((1u8, (Vector([1.0f32, 2.0]), false), 3i64));
+        check(Some(1.5f64));
+        check(None::<(u8, f32)>);
+        check((3u8, Some(Some(-1i16))));
     }
 }

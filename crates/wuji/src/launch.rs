@@ -620,7 +620,10 @@ fn argument_names(kernel: &Function) -> Vec<String> {
     let mut names = Vec::new();
     for (k, param) in kernel.ast.params.iter().enumerate() {
         let count = match param.kind {
-            ParamKind::Value(_) | ParamKind::Data => 1,
+            ParamKind::Value(_)
+            | ParamKind::Exclusive(_)
+            | ParamKind::Closure
+            | ParamKind::Data => 1,
             ParamKind::Bundle(tag) => kernel.types.get(tag as usize).map_or(0, TypeTag::leaves),
         };
         let name = param_name(kernel.ast, k);

@@ -52,6 +52,8 @@ mod nd_array;
 #[cfg(feature = "ndarray")]
 mod ndarrays;
 pub mod nested;
+mod option;
+mod part;
 #[cfg(feature = "png")]
 pub mod pictures;
 mod plain;

@@ -8,6 +8,7 @@ use crate::passes::Cx;
 use wuji_ir::Result;
 use wuji_ir::build::Builder;
 use wuji_ir::entities::{Inst, Message, Region, Value};
+use wuji_ir::format::Format;
 use wuji_ir::module::{Env, Function, MessageData, Module, Piece};
 use wuji_ir::ops::{BinOp, CmpOp, Op, Place};
 use wuji_ir::types::{Scalar, Type};
@@ -163,7 +164,7 @@ fn message(m: &mut Env, step: Step) -> Message {
     };
     let hole = Piece::Hole {
         ty: Type::Scalar(step.scalar),
-        precision: None,
+        format: Format::default(),
     };
     let text = |t: String| Piece::Text(t);
     let pieces = vec![

@@ -1,6 +1,7 @@
 //! Parses constants and format strings.
 
 use super::lex::shortened;
+use crate::format::Format;
 use crate::module::{MessageData, Piece};
 use crate::types::{Imm, Scalar, Type};
 use half::f16;
@@ -133,17 +134,16 @@ pub(super) fn message(
 }
 
 fn hole(text: &str, read_type: impl Fn(&str) -> Option<Type>) -> Result<Piece, String> {
-    let (name, precision) = match text.split_once(":.") {
-        Some((name, digits)) => {
-            let precision: u8 = digits
-                .parse()
-                .map_err(|_| format!("`{}` is not a precision", shortened(digits)))?;
-            (name, Some(precision))
+    let (name, format) = match text.split_once(':') {
+        Some((name, text)) => {
+            let format = Format::parse(text)
+                .ok_or_else(|| format!("`{}` is not a format", shortened(text)))?;
+            (name, format)
         }
-        None => (text, None),
+        None => (text, Format::default()),
     };
     match read_type(name) {
-        Some(ty) => Ok(Piece::Hole { ty, precision }),
+        Some(ty) => Ok(Piece::Hole { ty, format }),
         None => Err(format!(
             "a hole names the type of its value; `{}` is none",
             shortened(name)

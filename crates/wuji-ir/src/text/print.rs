@@ -3,6 +3,7 @@
 use super::lex::{is_plain_name, quote};
 use super::print_body::BodyPrinter;
 use crate::entities::*;
+use crate::format::Format;
 use crate::layout::{CellOrder, Child, FieldData, TreeData};
 use crate::module::*;
 use crate::ops::{LoopHints, Place};
@@ -200,14 +201,10 @@ fn print_message(message: &MessageData, out: &mut String) -> fmt::Result {
     for piece in &message.pieces {
         match piece {
             Piece::Text(t) => text.push_str(&t.replace('{', "{{").replace('}', "}}")),
-            Piece::Hole {
-                ty,
-                precision: None,
-            } => write!(text, "{{{ty}}}")?,
-            Piece::Hole {
-                ty,
-                precision: Some(p),
-            } => write!(text, "{{{ty}:.{p}}}")?,
+            Piece::Hole { ty, format } if *format == Format::default() => {
+                write!(text, "{{{ty}}}")?;
+            }
+            Piece::Hole { ty, format } => write!(text, "{{{ty}:{format}}}")?,
         }
     }
     quote(&text, out);

@@ -101,17 +101,21 @@ pub(super) fn places(m: &Module) -> Result<()> {
 pub(super) fn messages(m: &Module) -> Result<()> {
     for (id, message) in &m.messages {
         for piece in &message.pieces {
-            let Piece::Hole {
-                ty: hole,
-                precision,
-            } = piece
-            else {
+            let Piece::Hole { ty: hole, format } = piece else {
                 continue;
             };
             ty(m, *hole, || format!("a hole of message {id}"))?;
-            if precision.is_some() && m.structs.flatten(*hole).iter().all(|s| !s.is_float()) {
+            let scalars = m.structs.flatten(*hole);
+            let for_floats = format.precision.is_some() || format.radix.is_for_floats();
+            if for_floats && scalars.iter().all(|s| !s.is_float()) {
                 let why = format!(
                     "a hole of message {id} gives a precision to `{hole}`, which has no float"
+                );
+                return Err(Error::new("W0024", why));
+            }
+            if format.radix.is_for_ints() && scalars.iter().all(|s| !s.is_int()) {
+                let why = format!(
+                    "a hole of message {id} gives a radix to `{hole}`, which has no integer"
                 );
                 return Err(Error::new("W0024", why));
             }

@@ -2,6 +2,7 @@
 //! Those with a textual form are in `tests/filetests/verify`.
 
 use wuji_ir::entities::*;
+use wuji_ir::format::Format;
 use wuji_ir::layout::{Child, NodeKind};
 use wuji_ir::module::*;
 use wuji_ir::ops::*;
@@ -170,8 +171,8 @@ fn types_that_do_not_exist() {
             broken(|m| m.temps[Temp::from_u32(0)].ty = ty),
             broken(|m| m.params[0].ty = ty),
             broken(|m| {
-                let precision = None;
-                m.messages[Message::from_u32(0)].pieces[0] = Piece::Hole { ty, precision };
+                let format = Format::default();
+                m.messages[Message::from_u32(0)].pieces[0] = Piece::Hole { ty, format };
             }),
             broken(|m| m.structs.0[StructId::from_u32(0)].fields[0].1 = ty),
             broken(|m| f(m).results[0] = ty),

@@ -9,6 +9,7 @@ use pyo3::prelude::*;
 use smallvec::SmallVec;
 use wuji::{Error, Position};
 use wuji_ir::entities::{Array, Field, Func, Inst, Label, Local, Message, Value};
+use wuji_ir::format::Format;
 use wuji_ir::module::{MessageData, Module, Piece, Term, Values};
 use wuji_ir::ops::{Access, Activation, Domain, Guard, Op, Place, Step};
 use wuji_ir::types::{Scalar, Type};
@@ -206,7 +207,7 @@ impl Builder {
                 PieceLike::Text(text) => Piece::Text(text),
                 PieceLike::Hole(ty, precision) => Piece::Hole {
                     ty: self.ty(&ty)?,
-                    precision,
+                    format: Format::with_precision(precision),
                 },
             });
         }

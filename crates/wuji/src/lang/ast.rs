@@ -36,6 +36,9 @@ pub struct Param {
 pub enum ParamKind {
     /// Number of the type.
     Value(u32),
+    /// A variable, or a part of one, that the caller lends as `&mut`. Number of its type.
+    Exclusive(u32),
+    Closure,
     /// A field, an array or a world.
     Data,
     /// A bundle of fields, or a member of one: number of the type, which lists the arguments that it is made of.
@@ -64,6 +67,11 @@ pub enum Kind {
 
     Unary(Unary, Node),
     Binary(Binary, Node, Node),
+    /// As above, with the number of the function that a type of the user may have for it.
+    OwnUnary(u32, Unary, &'static [Expr; 1]),
+    OwnBinary(u32, Binary, &'static [Expr; 2]),
+    /// `a += b`.
+    OwnAssign(u32, Binary, &'static [Expr; 2]),
     And(Node, Node),
     Or(Node, Node),
     /// Number of the target type.
@@ -72,12 +80,20 @@ pub enum Kind {
     Array(List),
     /// Value and length.
     Repeat(Node, Node),
-    /// Number of the type, fields by name, the rest from another value.
-    Struct(u32, &'static [(&'static str, Expr)], Option<Node>),
+    /// Number of the type, name of the struct or variant, fields by name, the rest from another value.
+    Struct(
+        u32,
+        &'static str,
+        &'static [(&'static str, Expr)],
+        Option<Node>,
+    ),
     /// A field by name, a tuple field by number, a component of a vector.
     Field(Node, &'static str),
     /// One expression per index, or one index vector.
     Index(Node, List),
+
+    /// The number of elements of an array.
+    Len(Node),
 
     /// As `Index` of a field, on the left of an assignment that brings no element about.
     Existing(Node, List),
@@ -86,6 +102,8 @@ pub enum Kind {
     Call(u32, List),
     /// Number of the callee, name, receiver and arguments.
     Method(u32, &'static str, List),
+    /// A closure as an argument: parameters, body.
+    Closure(&'static [Pat], Node),
     /// Closure variable, arguments.
     CallClosure(u32, List),
     /// `x.at(i).fetch_add(v)`: the element, operands.
@@ -107,8 +125,14 @@ pub enum Kind {
     Break(u32, Option<Node>),
     Continue(u32),
     Return(Option<Node>),
+    /// `e?` of an `Option`.
+    Try(Node),
 
     Let(Pat, Option<Node>),
+    /// Pattern, value, and what is done if it does not match: control does not get past that.
+    LetElse(&'static Choice, Node, Node),
+    /// A variable that refers to a place.
+    LetRef(u32, Node),
     /// A name for a field, an array, or a bundle of them: variable, data.
     LetData(u32, Node),
     /// Closure variable, parameters, body.
@@ -133,19 +157,23 @@ pub struct Block {
 
 #[derive(Debug)]
 pub struct Arm {
-    pub pats: &'static [Choice],
+    pub pat: Choice,
     pub guard: Option<Node>,
     pub body: Expr,
 }
 
-/// What an arm of a `match` stands for.
+/// A pattern that a value may match or not.
 #[derive(Debug)]
 pub enum Choice {
     Any,
-    Bind(u32),
+    /// A name for what matches; whether it is `mut`.
+    Bind(u32, bool, &'static Choice),
     Value(Expr),
     /// Ends included or not.
     Range(Option<Expr>, Option<Expr>, bool),
+    /// A variant, struct or tuple, and its fields by name.
+    Variant(&'static str, &'static [(&'static str, Choice)]),
+    Or(&'static [Choice]),
 }
 
 #[derive(Debug)]
@@ -279,6 +307,6 @@ pub struct Text {
 #[derive(Debug)]
 pub enum Piece {
     Text(&'static str),
-    /// Number of the argument, digits after the point.
-    Hole(u32, Option<u8>),
+    /// Number of the argument, and what stands after the colon.
+    Hole(u32, &'static str),
 }

@@ -61,10 +61,12 @@
 //!
 //! **Threads of a GPU that work together**: shared arrays, barriers, warps. See [`simt`].
 //!
-//! **Functions.** A `#[func]` can be called from kernels, may be generic, recursive or a method, and without fields it
-//! also runs on the host; calling one with fields or arrays there does not compile. Where it implements a function of a trait,
-//! the trait declares that with `#[func]` too. Other functions are refused at the launch, and never run.
-//! Closures are bound with `let` and see the variables around them.
+//! **Functions.** A `#[func]` can be called from kernels, may be generic, recursive or a method, may take `&mut` and closures, and
+//! without fields it also runs on the host; calling one with fields or arrays there does not compile. In front of an `impl` or a `trait`,
+//! `#[func]` stands for all of its functions; of `impl Add for T`, it makes the operator one of kernels. Calls of other functions are
+//! compile errors. Closures are bound with `let`, or passed to a `#[func]`, and see the variables around them.
+//!
+//! **Types** are numbers, `bool`, vectors, matrices, tuples, arrays, `Option`, and structs and enums with `#[derive(Element)]`.
 //!
 //! Differences from Rust on the host: integers wrap; dividing by zero gives 0; an index outside of a vector or local
 //! array gives zero and is reported; assignments evaluate their right side first.
@@ -86,6 +88,7 @@
 #[doc(hidden)]
 pub mod ast;
 mod builtin;
+pub(crate) mod calls;
 mod decomposition_gradients;
 pub(crate) mod decompositions;
 mod library;
@@ -93,6 +96,8 @@ pub mod lower;
 mod math;
 mod matrix;
 mod num;
+#[doc(hidden)]
+pub mod operators;
 mod parts;
 #[doc(hidden)]
 pub mod private;

@@ -1,15 +1,20 @@
 //! The names that expansions of the macros use. Not public API.
 
 pub use super::ast;
+pub use super::calls::{NotPlain, Plain, asked};
+pub use super::operators::{self, Fieldwise, NotOwn, Own};
 pub use super::parts::{Handle, part, part_mut};
-pub use super::record::{
-    Data, IsFunc, IsPlain, NotPlain, Plain, Recorder, Value, asked, record_func, recording,
-};
+pub use super::record::{Data, IsFunc, IsPlain, Recorder, Value, record_func, recording};
 pub use super::shadow::{
     OnlyInKernels, activate, append, append_value, at, deactivate, each_array, each_vector, elem,
-    existing, index, index_mut, is_active, len, length, method1, method2, method3, method4,
-    method5, method6, method7, method8, method9, method10, offset, place, probe, shape, slot, val,
+    existing, index, index_mut, is_active, items, len, length, method1, method2, method3, method4,
+    method5, method6, method7, method8, method9, method10, offset, pin_closure0, pin_closure1,
+    pin_closure2, pin_closure3, pin_closure4, pin_closure5, pin_closure6, place, probe,
+    probe_exclusive, probe_shared, shape, slot, stand_in0, stand_in1, stand_in2, stand_in3,
+    stand_in4, stand_in5, stand_in6, typed1, typed2, typed3, typed4, typed5, typed6, typed7,
+    typed8, typed9, typed10, val,
 };
+pub use crate::part::Part;
 pub use wuji_ir::types::{Structs, Type};
 
 use super::ast::Ast;
@@ -24,6 +29,7 @@ use crate::field::Field;
 use crate::launch::{Call, KernelResult};
 use crate::nd_array::NdArray;
 use crate::world::World;
+use wuji_ir::enums;
 use wuji_ir::types::StructType;
 use wuji_ir::{Error, Result};
 
@@ -160,6 +166,16 @@ pub fn launch<R: Returned>(
     fill: &dyn Fn(&mut Recorder),
 ) -> Result<R> {
     call.run::<R>(&|| record_kernel(ast, R::tag(), fill))
+}
+
+/// Enters the struct of an enum: its variants with their discriminants, and their fields as `Variant.field`.
+pub fn enum_type(
+    structs: &mut Structs,
+    name: &str,
+    variants: &[(&str, i64)],
+    fields: Vec<(String, Type)>,
+) -> Type {
+    Type::Struct(structs.intern(enums::enum_type(name, variants, fields)))
 }
 
 /// Enters a struct type.

@@ -2,12 +2,12 @@
 //!
 //! A call is known by the type of a function item or of a closure around one, which has no size. Recording conjures it up
 //! and calls it with made-up arguments while the thread is in recording mode: a `#[func]` then describes itself and
-//! returns at once. What is no `#[func]` is never called, because its types say so: see [`Plain`] and [`Verdict`].
+//! returns at once. What is no `#[func]` is never called, because its types say so: see [`calls`](super::calls).
 
 use super::ast::Ast;
 use super::builtin;
 use super::recording::{CallTarget, Callee, Constant, Function, Recording, TypeTag};
-use super::shadow::{OnlyInKernels, Slot};
+use super::shadow::{OnlyInKernels, Slot, not_on_the_host};
 use crate::array::{Array, ArrayMut, SharedArray};
 use crate::cells::Cells;
 use crate::element::Element;
@@ -25,7 +25,7 @@ use wuji_runtime::callable::{Callable, conjure};
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be used inside a Wuji kernel",
     label = "not a type of the kernel language",
-    note = "kernels work on numbers, `bool`, vectors, matrices, arrays, tuples and structs with `#[derive(Element)]`"
+    note = "kernels work on numbers, `bool`, vectors, matrices, arrays, tuples, `Option`, and structs and enums with `#[derive(Element)]`"
 )]
 pub trait Value: Copy + 'static {
     /// Whether its methods are part of the language.
@@ -119,15 +119,36 @@ impl<X: Data> Passed for OnlyInKernels<X> {
 
 /// References to fields and arrays.
 pub trait Data {}
-impl<T: Element, const D: usize> Data for &Field<T, D> {}
-impl<const D: usize> Data for &Cells<D> {}
-impl<T: Element> Data for &[T] {}
-impl<T: Element> Data for &mut [T] {}
-impl<T: Element, const D: usize> Data for &Array<'_, T, D> {}
-impl<T: Element, const D: usize> Data for &ArrayMut<'_, T, D> {}
-impl<T: Element, const D: usize> Data for &mut ArrayMut<'_, T, D> {}
-impl<T: Element, const D: usize> Data for &SharedArray<'_, T, D> {}
-impl<T: Element, const D: usize> Data for &NdArray<T, D> {}
+
+macro_rules! data {
+    ($([$($generics:tt)*] $ty:ty;)*) => {$(
+        impl<$($generics)*> Data for $ty {}
+
+        // A function that takes one as it is, is no `#[func]`: rustc reports that at the argument.
+        #[diagnostic::do_not_recommend]
+        impl<$($generics)*> Passed for $ty {
+            const BUILTIN: bool = false;
+
+            fn tag() -> TypeTag {
+                TypeTag::Data
+            }
+            fn made_up() -> Self {
+                not_on_the_host()
+            }
+        }
+    )*};
+}
+data! {
+    [T: Element, const D: usize] &Field<T, D>;
+    [const D: usize] &Cells<D>;
+    [T: Element] &[T];
+    [T: Element] &mut [T];
+    [T: Element, const D: usize] &Array<'_, T, D>;
+    [T: Element, const D: usize] &ArrayMut<'_, T, D>;
+    [T: Element, const D: usize] &mut ArrayMut<'_, T, D>;
+    [T: Element, const D: usize] &SharedArray<'_, T, D>;
+    [T: Element, const D: usize] &NdArray<T, D>;
+}
 
 /// A function item or closure, with the tuple of its arguments and result.
 #[diagnostic::on_unimplemented(
@@ -145,9 +166,7 @@ pub trait Invocable<S>: Callable<S> {
 }
 
 macro_rules! functions {
-    ($($n:literal $($a:ident)*;)*) => {$(
-        impl<Fun: Fn($($a),*) -> R, R, $($a),*> Plain<($($a,)* R,)> for &Asked<Fun, $n> {}
-
+    ($($($a:ident)*;)*) => {$(
         impl<Fun, R, $($a),*> Invocable<($($a,)* R,)> for Fun
         where
             Fun: Copy + Fn($($a),*) -> R,
@@ -179,19 +198,19 @@ macro_rules! functions {
     )*};
 }
 functions! {
-    0;
-    1 A;
-    2 A B;
-    3 A B C;
-    4 A B C D;
-    5 A B C D E;
-    6 A B C D E G;
-    7 A B C D E G H;
-    8 A B C D E G H I;
-    9 A B C D E G H I J;
-    10 A B C D E G H I J K;
-    11 A B C D E G H I J K L;
-    12 A B C D E G H I J K L M;
+    ;
+    A;
+    A B;
+    A B C;
+    A B C D;
+    A B C D E;
+    A B C D E G;
+    A B C D E G H;
+    A B C D E G H I;
+    A B C D E G H I J;
+    A B C D E G H I J K;
+    A B C D E G H I J K L;
+    A B C D E G H I J K L M;
 }
 
 /// What one thread has recorded so far.
@@ -274,45 +293,63 @@ impl Recorder {
         self.constants.push(Constant { ty, bits });
     }
 
-    /// A call of a function by its path, behind a closure.
-    pub fn call<F, C: Invocable<S>, S>(&mut self, _: &Slot<F>, _: &Slot<C>, plain: bool) {
-        let item = Item::of::<C, S>(type_name::<F>(), !plain);
+    /// A constant whose type is that of a slot.
+    pub fn constant_of<T: Value>(&mut self, _: &Slot<T>, value: T) {
+        self.constant(value);
+    }
+
+    /// A call of a function by its path, behind a closure. `func`: it is a `#[func]`.
+    pub(super) fn call<F, C: Invocable<S>, S>(&mut self, _: &Slot<F>, _: &Slot<C>, func: bool) {
+        let item = Item::of::<C, S>(type_name::<F>(), func);
         self.enter(&item, None);
     }
 
     /// A call of a function by its path, with data among the arguments.
-    pub fn call_with_data<F: Invocable<S>, S>(&mut self, _: &Slot<F>) {
+    pub fn call_with_data<F, C: Invocable<S>, S>(&mut self, item: &Slot<F>, call: &Slot<C>) {
         let is_data = |tag: &TypeTag| matches!(tag, TypeTag::Data);
-        let func = F::params().iter().any(is_data);
-        self.enter(&Item::of::<F, S>(type_name::<F>(), func), None);
+        let func = C::params().iter().any(is_data);
+        self.call(item, call, func);
     }
 
     /// A call of a method, behind a closure.
-    pub fn method<F: Invocable<S>, S, V: Verdict>(
+    pub(super) fn method<F: Invocable<S>, S>(
         &mut self,
         _: &Slot<F>,
-        _: &Slot<V>,
         name: &'static str,
+        func: bool,
     ) {
-        let item = Item::of::<F, S>(name, V::FUNC);
+        let item = Item::of::<F, S>(name, func);
         self.enter(&item, Some((name, F::BUILTIN_RECEIVER)));
     }
 
+    /// An operator of a type of the user.
+    pub(super) fn operator<C: Invocable<S>, S>(&mut self, _: C) {
+        self.enter(&Item::of::<C, S>("operator", true), None);
+    }
+
+    /// An operator of the language.
+    pub(super) fn no_operator(&mut self) {
+        self.callees.push(Callee {
+            target: CallTarget::Builtin("operator".to_string()),
+            params: Vec::new(),
+            result: TypeTag::Unit,
+        });
+    }
+
     /// The function for the reverse sweep, behind a closure.
-    pub fn reverse<F, C: Invocable<S>, S>(&mut self, _: &Slot<F>, _: &Slot<C>, plain: bool) {
-        let item = Item::of::<C, S>(type_name::<F>(), !plain);
+    pub(super) fn reverse<F, C: Invocable<S>, S>(&mut self, _: &Slot<F>, _: &Slot<C>, func: bool) {
+        let item = Item::of::<C, S>(type_name::<F>(), func);
         self.reverse = Some(visit(&item));
     }
 
     fn enter(&mut self, item: &Item, method: Option<(&str, bool)>) {
-        let constructor = item.name.strip_suffix("::{{constructor}}") == Some(item.result_name);
+        let constructor = constructor(item.name, item.result_name);
         let target = match method {
             Some((name, true)) if builtin::is_method(name) => CallTarget::Method(name.to_string()),
             Some(_) => visit(item),
             None => match builtin::function(item.name) {
                 Some(builtin) => builtin,
-                None if constructor => CallTarget::Constructor,
-                None => visit(item),
+                None => constructor.unwrap_or_else(|| visit(item)),
             },
         };
         self.callees.push(Callee {
@@ -332,6 +369,16 @@ impl Recorder {
             reverse: self.reverse,
         }
     }
+}
+
+/// What a call constructs, if it is one of a tuple struct or of a variant of its result.
+fn constructor(name: &str, result: &str) -> Option<CallTarget> {
+    let name = name.strip_suffix("::{{constructor}}")?;
+    if name == result {
+        return Some(CallTarget::Constructor);
+    }
+    let variant = name.strip_prefix(result)?.strip_prefix("::")?;
+    Some(CallTarget::Variant(variant.to_string()))
 }
 
 /// What recording needs of a function item, so that little code is made for each of them.
@@ -380,41 +427,6 @@ pub struct IsFunc;
 /// Where a method has nothing beside it.
 #[derive(Debug)]
 pub struct IsPlain;
-
-/// What was found beside a method.
-pub trait Verdict {
-    const FUNC: bool;
-}
-impl Verdict for IsFunc {
-    const FUNC: bool = true;
-}
-impl Verdict for IsPlain {
-    const FUNC: bool = false;
-}
-
-/// A question about a function item with so many arguments: `(&&asked::<_, 2>(&slot)).is_plain()`. Methods are looked for
-/// with as few references removed as possible, so [`Plain`] answers wherever it can.
-#[derive(Debug)]
-pub struct Asked<F, const N: usize>(PhantomData<F>);
-
-pub fn asked<F, const N: usize>(_: &Slot<F>) -> Asked<F, N> {
-    Asked(PhantomData)
-}
-
-/// Functions with the ABI of Rust implement `Fn`.
-pub trait Plain<S> {
-    fn is_plain(&self) -> bool {
-        true
-    }
-}
-
-/// `#[func]`s have another ABI, so they do not.
-pub trait NotPlain {
-    fn is_plain(&self) -> bool {
-        false
-    }
-}
-impl<F, const N: usize> NotPlain for Asked<F, N> {}
 
 /// Recording mode inside of a `#[func]`: describes the function, once, and makes a result up.
 pub fn record_func<K: 'static, R: Value>(

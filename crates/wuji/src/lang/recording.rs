@@ -63,6 +63,8 @@ pub enum CallTarget {
     Method(String),
     /// The constructor of a tuple struct.
     Constructor,
+    /// The constructor of a variant with this name.
+    Variant(String),
     /// Something that is no `#[func]`.
     Unknown(String),
 }

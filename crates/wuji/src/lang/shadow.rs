@@ -6,6 +6,7 @@
 //! fields and arrays does what it says.
 
 use super::num::Int;
+use super::record::Value;
 use super::vector::Vector;
 use crate::array::{Array, ArrayMut, SharedArray};
 use crate::cells::Cells;
@@ -19,6 +20,13 @@ use std::ops::Range;
 /// A place for a type that rustc infers.
 #[derive(Debug)]
 pub struct Slot<T>(PhantomData<fn() -> T>);
+
+impl<T> Clone for Slot<T> {
+    fn clone(&self) -> Slot<T> {
+        *self
+    }
+}
+impl<T> Copy for Slot<T> {}
 
 pub fn slot<T>() -> Slot<T> {
     Slot(PhantomData)
@@ -36,34 +44,89 @@ pub fn probe<T>(_: &Slot<T>, value: T) -> T {
     value
 }
 
+/// Pins the type of a value behind a reference.
+#[inline(always)]
+pub fn probe_shared<'a, T>(_: &Slot<T>, value: &'a T) -> &'a T {
+    value
+}
+
+/// Pins the type of a value behind an exclusive reference.
+#[inline(always)]
+pub fn probe_exclusive<'a, T>(_: &Slot<T>, value: &'a mut T) -> &'a mut T {
+    value
+}
+
 macro_rules! methods {
-    ($($name:ident($($arg:ident: $a:ident),*);)*) => {$(
+    ($($name:ident $typed:ident($first:ident: $f:ident $(, $arg:ident: $a:ident)*);)*) => {$(
         /// A method call, pinned as a closure that captures nothing. The arguments come first, so that
         /// their types are known inside of the closure. The other closure determines whether it is a `#[func]`.
         #[inline(always)]
         #[allow(clippy::too_many_arguments)]
-        pub fn $name<$($a,)* R, F: Fn($($a),*) -> R, V, Q: Fn(&A) -> V>(
+        pub fn $name<$f, $($a,)* R, F: Fn($f, $($a),*) -> R, V, Q: Fn(&$f) -> V>(
             _: &Slot<F>,
-            _: &Slot<V>,
+            _: &Slot<($f, V)>,
+            $first: $f,
             $($arg: $a,)*
             f: F,
             _: Q,
         ) -> R {
-            f($($arg),*)
+            f($first, $($arg),*)
+        }
+
+        /// As above, of a call that has been made: it may change its receiver.
+        #[inline(always)]
+        #[allow(clippy::too_many_arguments)]
+        pub fn $typed<$f, $($a,)* R, F: Fn($f, $($a),*) -> R, V, Q: Fn(&$f) -> V>(
+            _: &Slot<F>,
+            _: &Slot<($f, V)>,
+            _: &$f,
+            $(_: &Slot<$a>,)*
+            _: F,
+            _: Q,
+        ) {
         }
     )*};
 }
 methods! {
-    method1(a: A);
-    method2(a: A, b: B);
-    method3(a: A, b: B, c: C);
-    method4(a: A, b: B, c: C, d: D);
-    method5(a: A, b: B, c: C, d: D, e: E);
-    method6(a: A, b: B, c: C, d: D, e: E, g: G);
-    method7(a: A, b: B, c: C, d: D, e: E, g: G, h: H);
-    method8(a: A, b: B, c: C, d: D, e: E, g: G, h: H, i: I);
-    method9(a: A, b: B, c: C, d: D, e: E, g: G, h: H, i: I, j: J);
-    method10(a: A, b: B, c: C, d: D, e: E, g: G, h: H, i: I, j: J, k: K);
+    method1 typed1(a: A);
+    method2 typed2(a: A, b: B);
+    method3 typed3(a: A, b: B, c: C);
+    method4 typed4(a: A, b: B, c: C, d: D);
+    method5 typed5(a: A, b: B, c: C, d: D, e: E);
+    method6 typed6(a: A, b: B, c: C, d: D, e: E, g: G);
+    method7 typed7(a: A, b: B, c: C, d: D, e: E, g: G, h: H);
+    method8 typed8(a: A, b: B, c: C, d: D, e: E, g: G, h: H, i: I);
+    method9 typed9(a: A, b: B, c: C, d: D, e: E, g: G, h: H, i: I, j: J);
+    method10 typed10(a: A, b: B, c: C, d: D, e: E, g: G, h: H, i: I, j: J, k: K);
+}
+
+macro_rules! closures {
+    ($($pin:ident $stand_in:ident($($a:ident)*);)*) => {$(
+        /// Pins the types of a closure that is passed by its name.
+        #[inline(always)]
+        #[allow(non_snake_case, clippy::too_many_arguments)]
+        pub fn $pin<$($a,)* R, F: Fn($($a),*) -> R>($(_: &Slot<$a>,)* _: &Slot<R>, f: F) -> F {
+            f
+        }
+
+        /// What a function is recorded with instead of a closure of these types.
+        #[allow(non_snake_case, clippy::too_many_arguments)]
+        pub fn $stand_in<$($a,)* R: Value>($(_: &Slot<$a>,)* _: &Slot<R>) -> fn($($a),*) -> R {
+            |$($a),*| {
+                $(let _ = $a;)*
+                R::made_up()
+            }
+        }
+    )*};
+}
+closures! {
+    pin_closure0 stand_in0();
+    pin_closure1 stand_in1(A);
+    pin_closure2 stand_in2(A B);
+    pin_closure3 stand_in3(A B C);
+    pin_closure4 stand_in4(A B C D);
+    pin_closure5 stand_in5(A B C D E);
+    pin_closure6 stand_in6(A B C D E G);
 }
 
 /// How many indices something has.
@@ -431,6 +494,39 @@ pub fn each_vector<X: Coordinates<T, D>, T: Copy, const D: usize>(
     x: X,
 ) -> impl Iterator<Item = Vector<T, D>> {
     x.points().map(Vector)
+}
+
+/// Arrays, whose items a loop can run over.
+#[diagnostic::on_unimplemented(
+    message = "a kernel cannot loop over `{Self}`",
+    label = "not a range, a grid, a field or an array"
+)]
+pub trait Items {
+    /// The array itself: of what is not an array, rustc reports nothing else.
+    type Array: IntoIterator;
+
+    fn array(self) -> Self::Array;
+}
+
+macro_rules! items {
+    ($($ty:ty)*) => {$(
+        #[diagnostic::do_not_recommend]
+        impl<'a, T: 'a, const N: usize> Items for $ty {
+            type Array = $ty;
+
+            #[inline(always)]
+            fn array(self) -> $ty {
+                self
+            }
+        }
+    )*};
+}
+items!([T; N] &'a [T; N] &'a mut [T; N]);
+
+/// `for v in a`.
+#[inline(always)]
+pub fn items<X: Items>(x: X) -> X::Array {
+    x.array()
 }
 
 /// Around the domain of an outermost loop of a kernel: an ordinary loop, one iteration after the other.

@@ -4,6 +4,8 @@
 #![recursion_limit = "1024"]
 
 mod accuracy;
+#[macro_use]
+mod agree;
 mod array_gradients;
 mod backend;
 mod bad_input;
@@ -13,6 +15,7 @@ mod compile_fail;
 mod cuda;
 mod debug;
 mod deterministic;
+mod enums;
 mod errors;
 mod explain;
 mod flat_memory;
@@ -27,6 +30,8 @@ mod lazy;
 mod lazy_random;
 mod limits;
 mod nested_tapes;
+mod operators;
+mod ordinary;
 mod printing;
 #[path = "../../../wuji-runtime/tests/runtime/process.rs"]
 mod process;

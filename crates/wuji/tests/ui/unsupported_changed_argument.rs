@@ -1,8 +1,10 @@
 use wuji::prelude::*;
 
-#[func]
-fn step(v: &mut Vec2) {
-    v.x += 1.0;
+#[kernel]
+fn step(x: &Field<f32, 1>, v: &mut Vec2) {
+    for [i] in x {
+        v.x += x[[i]];
+    }
 }
 
 fn main() {}

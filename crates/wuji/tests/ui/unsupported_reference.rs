@@ -3,8 +3,8 @@ use wuji::prelude::*;
 #[kernel]
 fn k(x: &Field<f32, 1>) {
     for [i] in x {
-        let a = &x[[i]];
-        x[[i]] = *a;
+        let pair = (&x[[i]], 1.0);
+        x[[i]] = *pair.0;
     }
 }
 

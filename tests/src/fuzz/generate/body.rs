@@ -3,6 +3,7 @@
 use super::Generator;
 use super::types::any_int;
 use wuji_ir::entities::{Message, Value};
+use wuji_ir::format::Format;
 use wuji_ir::module::{MessageData, Piece};
 use wuji_ir::ops::*;
 use wuji_ir::types::{BOOL, Type};
@@ -111,8 +112,9 @@ impl Generator<'_> {
         for _ in 0..self.dice.below(3) {
             let ty = self.any_type();
             let floats = self.m.structs.flatten(ty).iter().any(|s| s.is_float());
-            let precision = (floats && self.dice.chance(30)).then_some(2);
-            pieces.push(Piece::Hole { ty, precision });
+            let mut format = Format::with_precision((floats && self.dice.chance(30)).then_some(2));
+            format.width = self.dice.chance(20).then_some(6);
+            pieces.push(Piece::Hole { ty, format });
             pieces.push(Piece::Text(" ".to_owned()));
             values.push(self.value(ty, 1));
         }

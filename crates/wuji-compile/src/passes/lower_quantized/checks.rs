@@ -2,6 +2,7 @@
 
 use super::Lower;
 use wuji_ir::entities::{Field, Value};
+use wuji_ir::format::Format;
 use wuji_ir::module::{MessageData, Piece};
 use wuji_ir::ops::{BinOp, CmpOp, Op, UnOp};
 use wuji_ir::quant::{FloatFormat, PackedScalar, Quantized, range};
@@ -18,7 +19,7 @@ impl Lower<'_> {
         let name = self.b.env.fields[field].name.clone();
         let hole = Piece::Hole {
             ty: Type::Scalar(scalar.compute),
-            precision: None,
+            format: Format::default(),
         };
         let data = MessageData {
             pieces: vec![

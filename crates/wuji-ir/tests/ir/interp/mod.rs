@@ -12,6 +12,7 @@ mod sparse;
 use smallvec::smallvec;
 use wuji_ir::build::Builder;
 use wuji_ir::entities::*;
+use wuji_ir::format::Format;
 use wuji_ir::interp::{Config, Machine, Order, Outcome};
 use wuji_ir::layout::{Axis, Child, FieldData, NodeKind, TreeData};
 use wuji_ir::module::*;
@@ -101,7 +102,7 @@ fn message(m: &mut Module, text: &str, holes: &[Type]) -> Message {
     for ty in holes {
         pieces.push(Piece::Hole {
             ty: *ty,
-            precision: None,
+            format: Format::default(),
         });
     }
     m.messages.push(MessageData { pieces })

@@ -139,7 +139,7 @@ impl Body<'_, '_> {
         Ok(())
     }
 
-    fn put(&mut self, at: At, place: &ArrayPlace, k: Value, item: Val) -> Result<()> {
+    pub(super) fn put(&mut self, at: At, place: &ArrayPlace, k: Value, item: Val) -> Result<()> {
         let (part, index) = self.part_at(place, k);
         match item {
             Val::Value(v) if part.dims.is_empty() => {
@@ -177,7 +177,7 @@ impl Body<'_, '_> {
     }
 
     /// The value of element or part `k`.
-    fn item(&mut self, place: &ArrayPlace, k: Value) -> Val {
+    pub(super) fn item(&mut self, place: &ArrayPlace, k: Value) -> Val {
         let (part, index) = self.part_at(place, k);
         if part.dims.is_empty() {
             Val::Value(self.build().load(Place::Local(part.local), &[index]))

@@ -1,5 +1,6 @@
 //! What names and expressions stand for while a body is lowered.
 
+use super::place::PlaceRef;
 use crate::lang::ast::{Expr, Pat};
 use std::rc::Rc;
 use wuji_ir::entities::{Array, Field, Local, Temp, Value};
@@ -53,6 +54,15 @@ pub(super) enum Data {
     Array(Array),
 }
 
+/// A closure, which is inlined where it is called.
+#[derive(Copy, Clone, Debug)]
+pub(super) struct Closure {
+    pub(super) params: &'static [Pat],
+    pub(super) body: &'static Expr,
+    /// The number of the frame whose variables it sees.
+    pub(super) frame: usize,
+}
+
 /// Several fields or arrays under one name.
 #[derive(Clone, Debug)]
 pub(super) enum Group {
@@ -72,7 +82,9 @@ pub(super) enum Binding {
     Local(Local, Type),
     Temp(Temp, Type),
     Array(ArrayPlace),
+    /// What a reference refers to.
+    Place(PlaceRef),
     Data(Data),
     Group(Rc<Group>),
-    Closure(&'static [Pat], &'static Expr),
+    Closure(Closure),
 }

@@ -1,6 +1,6 @@
 //! The body of one function while it is being built.
 
-use super::binding::{ArrayVal, Binding, Data, Shape, Val};
+use super::binding::{ArrayVal, Binding, Closure, Data, Shape, Val};
 use super::{Lowering, MISTAKE};
 use crate::lang::ast::{At, Expr, Pat};
 use crate::lang::recording::{Callee, Constant, Function, TypeTag};
@@ -153,6 +153,29 @@ impl<'a, 'r> Body<'a, 'r> {
         self.frames.push(frame);
         let result = f(self);
         self.frames.pop();
+        self.span = span;
+        result
+    }
+
+    /// A closure that sees the variables of this function.
+    pub(super) fn closure(&self, params: &'static [Pat], body: &'static Expr) -> Closure {
+        Closure {
+            params,
+            body,
+            frame: self.frames.len() - 1,
+        }
+    }
+
+    /// Runs `f` with the variables of the function that a closure belongs to.
+    pub(super) fn inside_closure<T>(
+        &mut self,
+        closure: &Closure,
+        f: impl FnOnce(&mut Self) -> Result<T>,
+    ) -> Result<T> {
+        let span = self.span;
+        let callers = self.frames.split_off(closure.frame + 1);
+        let result = f(self);
+        self.frames.extend(callers);
         self.span = span;
         result
     }
@@ -486,13 +509,17 @@ impl<'a, 'r> Body<'a, 'r> {
                     let Val::Value(v) = val else {
                         return Err(self.no_array(at));
                     };
-                    let k = self.component(at, self.ty(v), name)?;
-                    let field = self.extract(v, k);
-                    self.bind(at, part, Val::Value(field))?;
+                    let field = self.struct_field(at, v, name)?;
+                    self.bind(at, part, field)?;
                 }
                 Ok(())
             }
         }
+    }
+
+    /// Binds a name of a pattern that a value may match or not.
+    pub(super) fn bind_name(&mut self, at: At, var: u32, mutable: bool, val: Val) -> Result<()> {
+        self.bind_var(at, var, mutable, false, val)
     }
 
     fn bind_var(&mut self, at: At, var: u32, mutable: bool, shared: bool, val: Val) -> Result<()> {
@@ -513,9 +540,17 @@ impl<'a, 'r> Body<'a, 'r> {
     }
 
     pub(super) fn new_local(&mut self, var: u32, v: Value) -> Binding {
+        self.local_of(self.name(var).to_string(), v)
+    }
+
+    pub(super) fn nameless_local(&mut self, v: Value) -> Binding {
+        self.local_of(String::new(), v)
+    }
+
+    fn local_of(&mut self, name: String, v: Value) -> Binding {
         let ty = self.ty(v);
         let local = self.f.locals.push(module::LocalData {
-            name: self.name(var).to_string(),
+            name,
             ty,
             len: None,
             shared: false,

@@ -4,7 +4,8 @@ use super::MISTAKE;
 use super::binding::{ArrayVal, Binding, Shape, Val};
 use super::body::{Body, Exit, Frame, get};
 use super::mentions::returns;
-use crate::lang::ast::{At, Expr, ParamKind, Pat};
+use super::place::Spot;
+use crate::lang::ast::{At, Expr, Kind, ParamKind, Pat};
 use crate::lang::recording::CallTarget;
 use wuji_ir::Result;
 use wuji_ir::entities::Value;
@@ -31,6 +32,10 @@ impl<'r> Body<'_, 'r> {
                 let shape = self.cx.shape(&callee.result);
                 self.construct(at, &shape, args)
             }
+            CallTarget::Variant(name) => {
+                let shape = self.cx.shape(&callee.result);
+                self.construct_variant(at, &shape, name, args)
+            }
             CallTarget::Unknown(name) => Err(self.not_a_func(at, name)),
         }
     }
@@ -49,9 +54,10 @@ impl<'r> Body<'_, 'r> {
                 let shape = self.cx.shape(&callee.result);
                 self.method(at, name, &shape, args)
             }
-            CallTarget::Builtin(_) | CallTarget::Constructor | CallTarget::Unknown(_) => {
-                Err(self.not_a_func(at, name))
-            }
+            CallTarget::Builtin(_)
+            | CallTarget::Constructor
+            | CallTarget::Variant(_)
+            | CallTarget::Unknown(_) => Err(self.not_a_func(at, name)),
         }
     }
 
@@ -70,7 +76,7 @@ impl<'r> Body<'_, 'r> {
         .help("put `#[func]` in front of it, or compute its result before the launch; of the standard library, kernels know the functions of numbers")
     }
 
-    fn call_function(&mut self, at: At, k: usize, args: &'static [Expr]) -> Result<Val> {
+    pub(super) fn call_function(&mut self, at: At, k: usize, args: &'static [Expr]) -> Result<Val> {
         let Some(id) = self.cx.declare(k) else {
             return self.inline(at, k, args);
         };
@@ -92,13 +98,13 @@ impl<'r> Body<'_, 'r> {
         if self.is_open(k) || self.frame().number == k {
             return Err(self
                 .fail(at, "W0241", format!("`{name}` calls itself"))
-                .note("functions that take fields or arrays are put into their callers")
+                .note("functions that take fields, arrays or `&mut` are inlined into their callers")
                 .help("pass values, or write a loop"));
         }
         if self.inlined() >= DEEPEST {
             return Err(self
                 .fail(at, "W0242", "too many functions call each other here")
-                .note("functions that take fields or arrays are put into their callers")
+                .note("functions that take fields, arrays or `&mut` are inlined into their callers")
                 .help("pass values, or join some of them"));
         }
         let mut bound = Vec::new();
@@ -110,6 +116,11 @@ impl<'r> Body<'_, 'r> {
                 (ParamKind::Value(_), _) => match self.expr(arg)? {
                     Val::Never => return Ok(Val::Never),
                     val => bound.push(Ok(val)),
+                },
+                (ParamKind::Closure, _) => bound.push(Err(self.passed_closure(arg)?)),
+                (ParamKind::Exclusive(_), _) => match self.lend(arg)? {
+                    None => return Ok(Val::Never),
+                    Some(binding) => bound.push(Err(binding)),
                 },
             }
         }
@@ -159,8 +170,53 @@ impl<'r> Body<'_, 'r> {
         })
     }
 
+    /// `std::mem::swap(&mut a, &mut b)`.
+    fn swap_places(&mut self, at: At, a: &'static Expr, b: &'static Expr) -> Result<Val> {
+        match (self.spot(a)?, self.spot(b)?) {
+            (Spot::Place(p), Spot::Place(q)) => {
+                self.at(at);
+                let (x, y) = (self.load(&p), self.load(&q));
+                self.store(&p, y);
+                self.store(&q, x);
+                Ok(Val::Unit)
+            }
+            (Spot::Array(p), Spot::Array(q)) => {
+                let old = self.materialize(at, "", ArrayVal::Stored(p.clone()))?;
+                self.fill(at, &p, ArrayVal::Stored(q.clone()))?;
+                self.fill(at, &q, ArrayVal::Stored(old))?;
+                Ok(Val::Unit)
+            }
+            (Spot::Never, _) | (_, Spot::Never) => Ok(Val::Never),
+            _ => Err(self.fail(at, MISTAKE, "these cannot be exchanged")),
+        }
+    }
+
+    /// What `&mut e` refers to; `None` when control does not get past it.
+    pub(super) fn lend(&mut self, e: &'static Expr) -> Result<Option<Binding>> {
+        if !self.is_place(e) {
+            let val = self.expr(e)?;
+            self.at(e.at);
+            return match val {
+                Val::Never => Ok(None),
+                Val::Unit => Ok(Some(Binding::Unit)),
+                Val::Array(array) => Ok(Some(Binding::Array(self.materialize(e.at, "", array)?))),
+                Val::Value(v) => Ok(Some(self.nameless_local(v))),
+            };
+        }
+        match self.spot(e)? {
+            Spot::Never => Ok(None),
+            Spot::Array(place) => Ok(Some(Binding::Array(place))),
+            Spot::Place(mut place) => {
+                place.exclusive = true;
+                Ok(Some(Binding::Place(place)))
+            }
+            Spot::Parts(_) | Spot::OneOf(..) => Err(self.no_array(e.at)),
+            Spot::Empty(_) => Err(self.fail(e.at, MISTAKE, "this variable has no value yet")),
+        }
+    }
+
     pub(super) fn call_closure(&mut self, at: At, var: u32, args: &'static [Expr]) -> Result<Val> {
-        let Binding::Closure(params, body) = self.var(at, var)? else {
+        let Binding::Closure(closure) = self.var(at, var)? else {
             return Err(self.fail(at, MISTAKE, "this cannot be called"));
         };
         let mut vals = Vec::new();
@@ -170,10 +226,21 @@ impl<'r> Body<'_, 'r> {
                 val => vals.push(val),
             }
         }
-        for (pat, val) in params.iter().zip(vals) {
-            self.bind(at, pat, val)?;
+        self.inside_closure(&closure, |b| {
+            for (pat, val) in closure.params.iter().zip(vals) {
+                b.bind(at, pat, val)?;
+            }
+            b.expr(closure.body)
+        })
+    }
+
+    /// A closure that is passed to a function.
+    fn passed_closure(&self, e: &'static Expr) -> Result<Binding> {
+        match &e.kind {
+            Kind::Closure(params, body) => Ok(Binding::Closure(self.closure(params, body))),
+            Kind::Var(var) => self.var(e.at, *var),
+            _ => Err(self.fail(e.at, MISTAKE, "this is not a closure")),
         }
-        self.expr(body)
     }
 
     /// `P(a, b)` of a tuple struct, and `Vector([a, b])`.
@@ -240,6 +307,9 @@ impl<'r> Body<'_, 'r> {
     fn builtin(&mut self, at: At, name: &str, shape: &Shape, args: &'static [Expr]) -> Result<Val> {
         if let Some(val) = self.simt(at, name, shape, args)? {
             return Ok(val);
+        }
+        if let ("mem::swap", [a, b]) = (name, args) {
+            return self.swap_places(at, a, b);
         }
         let Some(ty) = Body::shape_is_value(shape) else {
             return Err(self.not_a_func(at, name));

@@ -1,13 +1,13 @@
 //! Branches and loops other than `for`.
 
 use super::MISTAKE;
-use super::binding::{Binding, Val};
+use super::binding::Val;
 use super::body::{Body, Exit, LoopTarget, Next, get};
-use crate::lang::ast::{Arm, At, Block, Choice, Expr, Kind, Node, Unary};
+use crate::lang::ast::{At, Block, Node};
 use wuji_ir::Result;
 use wuji_ir::entities::{Inst, Label, Value};
 use wuji_ir::module::{Term, Values};
-use wuji_ir::ops::{BinOp, CmpOp, Op};
+use wuji_ir::ops::Op;
 use wuji_ir::types::Imm;
 
 impl Body<'_, '_> {
@@ -159,111 +159,6 @@ impl Body<'_, '_> {
         )
     }
 
-    pub(super) fn match_expr(&mut self, at: At, value: Node, arms: &'static [Arm]) -> Result<Val> {
-        let v = get!(self.value(value));
-        self.arms(at, v, arms)
-    }
-
-    fn arms(&mut self, at: At, v: Value, arms: &'static [Arm]) -> Result<Val> {
-        let Some((arm, rest)) = arms.split_first() else {
-            return Ok(Val::Unit);
-        };
-        self.deeper(at, |b| {
-            let mut cond: Option<Value> = None;
-            let mut always = false;
-            for choice in arm.pats {
-                let one = match choice {
-                    Choice::Any => {
-                        always = true;
-                        continue;
-                    }
-                    Choice::Bind(var) => {
-                        b.set(*var, Binding::Value(v));
-                        always = true;
-                        continue;
-                    }
-                    Choice::Value(e) => {
-                        let c = b.pattern_value(e, v)?;
-                        b.compare(CmpOp::Eq, v, c)
-                    }
-                    Choice::Range(low, high, inclusive) => b.in_range(v, low, high, *inclusive)?,
-                };
-                cond = Some(match cond {
-                    Some(c) => b.binary(BinOp::Or, c, one),
-                    None => one,
-                });
-            }
-            // rustc has checked that the arms cover everything, so the last one needs no question.
-            if rest.is_empty() && arm.guard.is_none() {
-                return b.expr(&arm.body);
-            }
-            let cond = match (always, cond) {
-                (false, Some(c)) => c,
-                _ => b.imm(Imm::bool(true)),
-            };
-            let cond = match arm.guard {
-                Some(guard) => {
-                    let passed = b.branch(
-                        cond,
-                        |b| b.expr(guard),
-                        |b| Ok(Val::Value(b.imm(Imm::bool(false)))),
-                    )?;
-                    match passed {
-                        Val::Value(c) => c,
-                        _ => return Ok(Val::Never),
-                    }
-                }
-                None => cond,
-            };
-            match b.constant(cond).and_then(Imm::as_bool) {
-                Some(true) => b.expr(&arm.body),
-                Some(false) => b.arms(at, v, rest),
-                None => b.branch(cond, |b| b.expr(&arm.body), |b| b.arms(at, v, rest)),
-            }
-        })
-    }
-
-    fn in_range(
-        &mut self,
-        v: Value,
-        low: &'static Option<Expr>,
-        high: &'static Option<Expr>,
-        inclusive: bool,
-    ) -> Result<Value> {
-        let mut cond = self.imm(Imm::bool(true));
-        if let Some(low) = low {
-            let c = self.pattern_value(low, v)?;
-            cond = self.compare(CmpOp::Ge, v, c);
-        }
-        if let Some(high) = high {
-            let c = self.pattern_value(high, v)?;
-            let op = if inclusive { CmpOp::Le } else { CmpOp::Lt };
-            let below = self.compare(op, v, c);
-            cond = match low {
-                Some(_) => self.binary(BinOp::And, cond, below),
-                None => below,
-            };
-        }
-        Ok(cond)
-    }
-
-    /// A constant of a pattern, of the type of the value it is compared with.
-    fn pattern_value(&mut self, e: &'static Expr, like: Value) -> Result<Value> {
-        let ty = self.ty(like);
-        match &e.kind {
-            Kind::Int(digits, _) => self.int_literal(e.at, digits, ty),
-            Kind::Float(digits, _) => self.float_literal(e.at, digits, ty),
-            Kind::Unary(Unary::Neg, inner) => {
-                let v = self.pattern_value(inner, like)?;
-                Ok(self.negate(v))
-            }
-            _ => match self.value(e)? {
-                Some(v) => Ok(v),
-                None => Err(self.fail(e.at, MISTAKE, "this has no value")),
-            },
-        }
-    }
-
     pub(super) fn while_loop(
         &mut self,
         at: At,
@@ -363,6 +258,11 @@ impl Body<'_, '_> {
             None => Val::Unit,
         };
         self.at(at);
+        self.returns(at, val)
+    }
+
+    /// Leaves the function.
+    pub(super) fn returns(&mut self, at: At, val: Val) -> Result<Val> {
         match self.frame().exit {
             Some(exit) => self.leave(at, exit, val),
             None => {

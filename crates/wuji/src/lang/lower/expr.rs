@@ -52,6 +52,9 @@ impl Body<'_, '_> {
                 self.at(e.at);
                 self.operator(e.at, *op, a, b).map(Val::Value)
             }
+            Kind::OwnUnary(callee, op, a) => self.own_unary(e.at, *callee, *op, a),
+            Kind::OwnBinary(callee, op, list) => self.own_binary(e.at, *callee, *op, list),
+            Kind::OwnAssign(callee, op, list) => self.own_assign(e.at, *callee, *op, list),
             Kind::And(a, b) => self.short_circuit(e, a, b, true),
             Kind::Or(a, b) => self.short_circuit(e, a, b, false),
             Kind::Cast(a, ty) => {
@@ -59,6 +62,10 @@ impl Body<'_, '_> {
                 let ty = self.type_of(e.at, *ty)?;
                 self.at(e.at);
                 match ty.as_scalar() {
+                    Some(to) if self.is_enum(self.ty(a)) => match self.discriminant(a, to) {
+                        Some(v) => Ok(Val::Value(v)),
+                        None => Err(self.fail(e.at, MISTAKE, "this has no discriminant")),
+                    },
                     Some(to) => Ok(Val::Value(self.convert(a, to))),
                     None => Err(self.fail(e.at, MISTAKE, format!("a cast to `{ty}`"))),
                 }
@@ -90,14 +97,26 @@ impl Body<'_, '_> {
                     None => Err(self.fail(e.at, MISTAKE, "the length of an array is a constant")),
                 }
             }
-            Kind::Struct(ty, fields, rest) => self.struct_literal(e.at, *ty, fields, *rest),
+            Kind::Struct(ty, name, fields, rest) => {
+                self.struct_literal(e.at, *ty, name, fields, *rest)
+            }
             Kind::Field(base, name) => self.read_field(e, base, name),
             Kind::Index(base, indices) => self.read_index(e, base, indices),
+            Kind::Len(array) => match self.expr(array)? {
+                Val::Array(array) => {
+                    let n = self.array_len(&array);
+                    Ok(Val::Value(self.int(Scalar::U64, n as i128)))
+                }
+                Val::Never => Ok(Val::Never),
+                Val::Unit | Val::Value(_) => Err(self.fail(e.at, MISTAKE, "this is not an array")),
+            },
             Kind::Call(callee, args) => self.call(e.at, *callee, args),
             Kind::Method(callee, name, args) => self.method_call(e.at, *callee, name, args),
             Kind::CallClosure(var, args) => self.call_closure(e.at, *var, args),
             Kind::Atomic(op, place, operands) => self.fetch(e.at, *op, place, operands),
-            Kind::Existing(..) => Err(self.fail(e.at, MISTAKE, "this is not a value")),
+            Kind::Existing(..) | Kind::Closure(..) => {
+                Err(self.fail(e.at, MISTAKE, "this is not a value"))
+            }
             Kind::Cell(op, var, indices, value) => self.cell(e.at, *op, *var, indices, *value),
             Kind::Query(query, var, _) => self.query(e.at, *query, *var),
             Kind::Block(block) => self.block(e.at, block),
@@ -109,6 +128,7 @@ impl Body<'_, '_> {
             Kind::Break(number, value) => self.break_expr(e.at, *number, *value),
             Kind::Continue(number) => self.continue_expr(e.at, *number),
             Kind::Return(value) => self.return_expr(e.at, *value),
+            Kind::Try(value) => self.try_expr(e.at, value),
             Kind::Let(pat, None) => {
                 if let crate::lang::ast::Pat::Var { var, .. } = pat {
                     self.set(*var, Binding::Empty);
@@ -124,13 +144,22 @@ impl Body<'_, '_> {
                 self.bind(e.at, pat, val)?;
                 Ok(Val::Unit)
             }
+            Kind::LetElse(pat, value, other) => self.let_else(e.at, pat, value, other),
+            Kind::LetRef(var, place) => match self.lend(place)? {
+                None => Ok(Val::Never),
+                Some(binding) => {
+                    self.set(*var, binding);
+                    Ok(Val::Unit)
+                }
+            },
             Kind::LetData(var, data) => {
                 let binding = self.named_binding(data)?;
                 self.set(*var, binding);
                 Ok(Val::Unit)
             }
             Kind::LetClosure(var, params, body) => {
-                self.set(*var, Binding::Closure(params, body));
+                let closure = self.closure(params, body);
+                self.set(*var, Binding::Closure(closure));
                 Ok(Val::Unit)
             }
             Kind::Assign(place, value) => self.assign(e.at, place, value),
@@ -144,7 +173,9 @@ impl Body<'_, '_> {
                         Ok(Val::Unit)
                     }
                     Spot::Never => Ok(Val::Never),
-                    Spot::Array(_) | Spot::Empty(_) => Err(self.no_array(e.at)),
+                    Spot::Array(_) | Spot::Parts(_) | Spot::OneOf(..) | Spot::Empty(_) => {
+                        Err(self.no_array(e.at))
+                    }
                 }
             }
             Kind::Print(text) => {
@@ -202,6 +233,7 @@ impl Body<'_, '_> {
             Binding::Local(l, _) => Ok(Val::Value(self.build().load(Place::Local(l), &[]))),
             Binding::Temp(t, _) => Ok(Val::Value(self.build().load(Place::Temp(t), &[]))),
             Binding::Array(place) => Ok(Val::Array(ArrayVal::Stored(place))),
+            Binding::Place(place) => Ok(Val::Value(self.load(&place))),
             Binding::Empty => Err(self.fail(at, MISTAKE, "this variable has no value yet")),
             Binding::Group(_) if values_of(&binding).is_some() => {
                 Ok(values_of(&binding).unwrap_or(Val::Unit))
@@ -222,10 +254,19 @@ impl Body<'_, '_> {
         &mut self,
         at: At,
         ty: u32,
+        name: &str,
         fields: &'static [(&'static str, Expr)],
         rest: Option<Node>,
     ) -> Result<Val> {
         let ty = self.type_of(at, ty)?;
+        if self.is_enum(ty) {
+            let mut given = Vec::new();
+            for (field, value) in fields {
+                given.push((field.to_string(), get!(self.value(value))));
+            }
+            self.at(at);
+            return self.build_variant(at, ty, name, &given).map(Val::Value);
+        }
         let Type::Struct(id) = ty else {
             return Err(self.fail(at, MISTAKE, format!("`{ty}` is not a struct")));
         };
@@ -237,9 +278,21 @@ impl Body<'_, '_> {
         // In the order they are written; then into the order they have.
         let mut given: Vec<Option<Value>> = vec![None; names.len()];
         for (name, value) in fields {
-            let v = get!(self.value(value));
-            if let Some(k) = names.iter().position(|n| n == name) {
-                given[k] = Some(v);
+            let val = self.expr(value)?;
+            let places = match (&val, names.iter().position(|n| n == name)) {
+                (Val::Never, _) => return Ok(Val::Never),
+                (_, Some(k)) => vec![k as u32],
+                (_, None) => self.array_fields(ty, name).unwrap_or_default(),
+            };
+            let values = match val {
+                Val::Array(array) => self.array_items(at, &array)?,
+                val => vec![val],
+            };
+            for (k, val) in places.into_iter().zip(values) {
+                match val {
+                    Val::Value(v) => given[k as usize] = Some(v),
+                    Val::Unit | Val::Never | Val::Array(_) => return Err(self.no_array(at)),
+                }
             }
         }
         let rest = match rest {
@@ -286,6 +339,14 @@ impl Body<'_, '_> {
                 self.at(at);
                 self.fill(at, &to, array)?;
             }
+            (Spot::Parts(parts), Val::Array(array)) => {
+                self.at(at);
+                self.store_parts(at, &parts, &array)?;
+            }
+            (Spot::OneOf(parts, k), Val::Value(v)) => {
+                self.at(at);
+                self.store_one_of(&parts, k, v);
+            }
             (Spot::Empty(var), Val::Value(v)) => {
                 let binding = self.new_local(var, v);
                 self.set(var, binding);
@@ -301,15 +362,34 @@ impl Body<'_, '_> {
         Ok(Val::Unit)
     }
 
-    fn assign_op(&mut self, at: At, op: Binary, place: Node, value: Node) -> Result<Val> {
+    pub(super) fn assign_op(
+        &mut self,
+        at: At,
+        op: Binary,
+        place: Node,
+        value: Node,
+    ) -> Result<Val> {
         let v = get!(self.value(value));
         let p = match self.spot(place)? {
             Spot::Never => return Ok(Val::Never),
             Spot::Place(p) => p,
-            Spot::Array(_) | Spot::Empty(_) => return Err(self.no_array(at)),
+            Spot::OneOf(parts, k) if parts.iter().all(|p| matches!(p.place, Place::Local(_))) => {
+                let old = self.load_one_of(&parts, k);
+                let new = self.operator(at, op, old, v)?;
+                self.store_one_of(&parts, k, new);
+                return Ok(Val::Unit);
+            }
+            Spot::OneOf(..) => {
+                let why = "an array in an element of a field is updated with a constant index only";
+                return Err(self
+                    .fail(at, "W0204", why)
+                    .help("change a copy of the element, and store it"));
+            }
+            Spot::Array(_) | Spot::Parts(_) | Spot::Empty(_) => return Err(self.no_array(at)),
         };
         self.at(at);
         let shared = match p.place {
+            _ if p.exclusive => false,
             Place::Field(_) | Place::Array(_) => true,
             Place::Temp(_) => self.parallel,
             Place::Local(l) => {
@@ -386,7 +466,9 @@ impl Body<'_, '_> {
         let p = match self.spot(place)? {
             Spot::Never => return Ok(Val::Never),
             Spot::Place(p) => p,
-            Spot::Array(_) | Spot::Empty(_) => return Err(self.no_array(at)),
+            Spot::Array(_) | Spot::Parts(_) | Spot::OneOf(..) | Spot::Empty(_) => {
+                return Err(self.no_array(at));
+            }
         };
         let values = get!(self.values(operands));
         self.at(at);

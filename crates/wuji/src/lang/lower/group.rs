@@ -39,6 +39,9 @@ impl Body<'_, '_> {
     ) -> Result<Argument> {
         match param.kind {
             ParamKind::Value(_) | ParamKind::Data => self.leaf(param.at, rest),
+            ParamKind::Exclusive(_) | ParamKind::Closure => {
+                Err(self.fail(param.at, MISTAKE, "a kernel takes values and data"))
+            }
             ParamKind::Bundle(number) => {
                 let tag = self.tag(param.at, number)?;
                 self.tree(param.at, &tag, rest)

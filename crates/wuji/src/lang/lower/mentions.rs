@@ -36,7 +36,7 @@ pub(super) fn leaves_loop(e: &'static Expr, number: u32) -> bool {
 
 /// Whether an expression has a `return`.
 pub(super) fn returns(e: &'static Expr) -> bool {
-    has(e, |k| matches!(k, Kind::Return(_)))
+    has(e, |k| matches!(k, Kind::Return(_) | Kind::Try(_)))
 }
 
 fn visit(kind: &'static Kind, found: &mut FxHashSet<u32>, next: &mut Vec<&'static Expr>) {
@@ -63,6 +63,10 @@ fn visit(kind: &'static Kind, found: &mut FxHashSet<u32>, next: &mut Vec<&'stati
         | Kind::Break(_, Some(a))
         | Kind::Return(Some(a))
         | Kind::Let(_, Some(a))
+        | Kind::Len(a)
+        | Kind::Try(a)
+        | Kind::Closure(_, a)
+        | Kind::LetRef(_, a)
         | Kind::LetData(_, a)
         | Kind::LetClosure(_, _, a) => next.push(a),
         Kind::Binary(_, a, b)
@@ -76,6 +80,8 @@ fn visit(kind: &'static Kind, found: &mut FxHashSet<u32>, next: &mut Vec<&'stati
         Kind::Tuple(list) | Kind::Array(list) | Kind::Call(_, list) | Kind::Method(_, _, list) => {
             next.extend(*list);
         }
+        Kind::OwnUnary(_, _, list) => next.extend(*list),
+        Kind::OwnBinary(_, _, list) | Kind::OwnAssign(_, _, list) => next.extend(*list),
         Kind::CallClosure(var, list) => {
             found.insert(*var);
             next.extend(*list);
@@ -89,7 +95,7 @@ fn visit(kind: &'static Kind, found: &mut FxHashSet<u32>, next: &mut Vec<&'stati
             next.push(a);
             next.extend(*list);
         }
-        Kind::Struct(_, fields, rest) => {
+        Kind::Struct(_, _, fields, rest) => {
             next.extend(fields.iter().map(|f| &f.1));
             next.extend(*rest);
         }
@@ -106,16 +112,7 @@ fn visit(kind: &'static Kind, found: &mut FxHashSet<u32>, next: &mut Vec<&'stati
         Kind::Match(a, arms) => {
             next.push(a);
             for arm in *arms {
-                for choice in arm.pats {
-                    match choice {
-                        Choice::Any | Choice::Bind(_) => {}
-                        Choice::Value(e) => next.push(e),
-                        Choice::Range(low, high, _) => {
-                            next.extend(low);
-                            next.extend(high);
-                        }
-                    }
-                }
+                choice(&arm.pat, next);
                 next.extend(arm.guard);
                 next.push(&arm.body);
             }
@@ -130,11 +127,29 @@ fn visit(kind: &'static Kind, found: &mut FxHashSet<u32>, next: &mut Vec<&'stati
             }
             next.push(&f.body);
         }
+        Kind::LetElse(pat, value, other) => {
+            choice(pat, next);
+            next.extend([*value, *other]);
+        }
         Kind::Print(Text { args, .. }) => next.extend(*args),
         Kind::Assert(cond, Text { args, .. }) => {
             next.push(cond);
             next.extend(*args);
         }
+    }
+}
+
+fn choice(pat: &'static Choice, next: &mut Vec<&'static Expr>) {
+    match pat {
+        Choice::Any => {}
+        Choice::Bind(_, _, inner) => choice(inner, next),
+        Choice::Value(e) => next.push(e),
+        Choice::Range(low, high, _) => {
+            next.extend(low);
+            next.extend(high);
+        }
+        Choice::Variant(_, fields) => fields.iter().for_each(|f| choice(&f.1, next)),
+        Choice::Or(choices) => choices.iter().for_each(|c| choice(c, next)),
     }
 }
 

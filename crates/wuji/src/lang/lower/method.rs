@@ -50,7 +50,7 @@ impl Body<'_, '_> {
         };
         let a = match self.expr(receiver)? {
             Val::Never => return Ok(Val::Never),
-            Val::Array(array) => return self.array_method(at, name, array),
+            Val::Array(array) => return self.array_method(at, name, array, rest),
             Val::Unit => return Err(self.no_method(at, name)),
             Val::Value(a) => a,
         };
@@ -69,7 +69,11 @@ impl Body<'_, '_> {
             return Ok(val);
         }
         let found = match ty {
-            Type::Struct(_) => None,
+            Type::Struct(_) => self.option_method(name, a, &rest),
+            Type::Scalar(Scalar::Bool) if name == "then_some" => match (result, &rest[..]) {
+                (Some(ty), [v]) => Some(self.then_some(ty, a, *v)),
+                _ => None,
+            },
             Type::Matrix(..) => self.matrix_method(at, name, a, &rest)?,
             Type::Vector(..) => self.vector_method(name, a, &rest)?,
             Type::Scalar(_) => None,
@@ -89,24 +93,13 @@ impl Body<'_, '_> {
         }
     }
 
-    fn no_method(&self, at: At, name: &str) -> wuji_ir::Error {
+    pub(super) fn no_method(&self, at: At, name: &str) -> wuji_ir::Error {
         self.fail(
             at,
             "W0245",
             format!("the method `{name}` is not part of the kernel language here"),
         )
         .help("write it with operations that are, or as a `#[func]` of your own")
-    }
-
-    fn array_method(&mut self, at: At, name: &str, array: ArrayVal) -> Result<Val> {
-        match name {
-            "clone" => Ok(Val::Array(array)),
-            "len" => {
-                let n = self.array_len(&array);
-                Ok(Val::Value(self.int(Scalar::U64, n as i128)))
-            }
-            _ => Err(self.no_method(at, name)),
-        }
     }
 
     /// Methods of values of any type.

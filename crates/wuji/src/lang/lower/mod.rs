@@ -6,19 +6,24 @@
 //! copied, constants fold.
 
 mod array;
+mod array_method;
 mod binding;
 mod body;
 mod call;
 mod cell;
 mod control;
+mod enums;
 mod expr;
 mod group;
+mod matching;
 mod mentions;
 mod method;
 mod ops;
+mod own;
 mod place;
 mod range;
 mod simt;
+mod struct_array;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -229,7 +234,7 @@ impl<'r> Lowering<'r> {
                 let name = name.rsplit("::").next().unwrap_or(name);
                 return Err(self.bad_reverse(f, format!("`{name}` is not a `#[func]`")));
             }
-            Some(CallTarget::Constructor) => {
+            Some(CallTarget::Constructor | CallTarget::Variant(_)) => {
                 return Err(self.bad_reverse(f, "a constructor is not a `#[func]`"));
             }
         };

@@ -58,15 +58,6 @@ impl Body<'_, '_> {
 
     pub(super) fn arithmetic(&mut self, at: At, op: BinOp, a: Value, b: Value) -> Result<Value> {
         let (ta, tb) = (self.ty(a), self.ty(b));
-        if matches!(ta, Type::Struct(_)) || matches!(tb, Type::Struct(_)) {
-            return Err(self
-                .fail(
-                    at,
-                    "W0230",
-                    "operators of structs are not supported in kernels",
-                )
-                .help("write a `#[func]` method and call it by its name"));
-        }
         if let (Type::Matrix(..), Type::Matrix(..) | Type::Vector(..)) = (ta, tb)
             && op == BinOp::Mul
         {
@@ -116,7 +107,7 @@ impl Body<'_, '_> {
                 let lanes = self.compare(op, a, b);
                 Ok(self.op(Op::Reduce(join), &[lanes]))
             }
-            (Type::Struct(id), Some(join)) if self.cx.module.structs.0[id].name == "tuple" => {
+            (Type::Struct(_), Some(join)) => {
                 let mut all = self.imm(Imm::bool(op == CmpOp::Eq));
                 for k in 0..self.cx.module.structs.arity(ty) {
                     let (x, y) = (self.extract(a, k), self.extract(b, k));

@@ -22,6 +22,8 @@ pub(super) struct PlaceRef {
     at: Option<At>,
     /// Whether a write brings an element about that does not exist.
     activation: Activation,
+    /// Behind `&mut`: no other iteration changes it at the same time.
+    pub(super) exclusive: bool,
 }
 
 impl PlaceRef {
@@ -34,6 +36,7 @@ impl PlaceRef {
             ty,
             at: None,
             activation: Activation::IfAbsent,
+            exclusive: false,
         }
     }
 
@@ -63,6 +66,10 @@ pub(super) enum Spot {
     Never,
     Place(PlaceRef),
     Array(ArrayPlace),
+    /// An array in a struct.
+    Parts(Vec<PlaceRef>),
+    /// The element of such an array with a number that is known at run time only.
+    OneOf(Vec<PlaceRef>, Value),
     /// A variable that has no type yet.
     Empty(u32),
 }
@@ -102,12 +109,16 @@ impl Body<'_, '_> {
     }
 
     /// Whether an expression is a place, and not a value that is computed.
-    fn is_place(&self, e: &'static Expr) -> bool {
+    pub(super) fn is_place(&self, e: &'static Expr) -> bool {
         match &e.kind {
             Kind::Var(var) => matches!(
                 self.frame().vars.get(*var as usize),
                 Some(Some(
-                    Binding::Local(..) | Binding::Temp(..) | Binding::Array(_) | Binding::Empty
+                    Binding::Local(..)
+                        | Binding::Temp(..)
+                        | Binding::Array(_)
+                        | Binding::Place(_)
+                        | Binding::Empty
                 ))
             ),
             Kind::Field(base, _) => self.is_place(base),
@@ -141,6 +152,7 @@ impl Body<'_, '_> {
                     ty,
                 ))),
                 Binding::Array(place) => Ok(Spot::Array(place)),
+                Binding::Place(place) => Ok(Spot::Place(place)),
                 Binding::Empty => Ok(Spot::Empty(*var)),
                 Binding::Unit
                 | Binding::Value(_)
@@ -149,14 +161,23 @@ impl Body<'_, '_> {
                 | Binding::Closure(..) => Err(self.not_a_place(e.at)),
             },
             Kind::Field(base, name) => match self.spot(base)? {
-                Spot::Place(mut p) => {
+                Spot::Place(p) => {
+                    if let Some(fields) = self.array_fields(p.ty, name) {
+                        let parts = fields.into_iter().map(|k| self.field_place(e.at, &p, k));
+                        return parts.collect::<Result<_>>().map(Spot::Parts);
+                    }
                     let k = self.component(e.at, p.ty, name)?;
-                    p.path.push(Step::Const(k));
-                    p.ty = self.component_type(e.at, p.ty, k)?;
-                    Ok(Spot::Place(p))
+                    self.field_place(e.at, &p, k).map(Spot::Place)
                 }
                 Spot::Never => Ok(Spot::Never),
-                Spot::Array(_) | Spot::Empty(_) => Err(self.not_a_place(e.at)),
+                Spot::OneOf(parts, number) => {
+                    let fields = parts.iter().map(|p| {
+                        let k = self.component(e.at, p.ty, name)?;
+                        self.field_place(e.at, p, k)
+                    });
+                    Ok(Spot::OneOf(fields.collect::<Result<_>>()?, number))
+                }
+                Spot::Array(_) | Spot::Parts(_) | Spot::Empty(_) => Err(self.not_a_place(e.at)),
             },
             Kind::Index(base, indices) if self.is_data(base) => {
                 let data = self.data_at(base)?;
@@ -197,26 +218,61 @@ impl Body<'_, '_> {
             Kind::Index(base, indices) => match self.spot(base)? {
                 Spot::Never => Ok(Spot::Never),
                 Spot::Empty(_) => Err(self.not_a_place(e.at)),
-                Spot::Array(place) => self.array_element(e.at, place, indices),
-                Spot::Place(mut p) => {
+                Spot::OneOf(parts, number) => {
                     let Some(values) = self.values(indices)? else {
                         return Ok(Spot::Never);
                     };
                     self.at(e.at);
-                    let step = self.component_number(e.at, p.ty, &values)?;
-                    match self.known(step) {
-                        Some(k) => p.path.push(Step::Const(k as u32)),
-                        None => {
-                            p.path.push(Step::Dynamic);
-                            p.steps.push(step);
-                        }
+                    let mut components = Vec::with_capacity(parts.len());
+                    for part in parts {
+                        components.push(self.component_place(e.at, part, &values)?);
                     }
-                    p.ty = self.component_type(e.at, p.ty, 0)?;
-                    Ok(Spot::Place(p))
+                    Ok(Spot::OneOf(components, number))
+                }
+                Spot::Array(place) => self.array_element(e.at, place, indices),
+                Spot::Parts(parts) => {
+                    let Some(values) = self.values(indices)? else {
+                        return Ok(Spot::Never);
+                    };
+                    self.at(e.at);
+                    match values[..] {
+                        [k] => self.part_of(e.at, parts, k),
+                        _ => Err(self.not_a_place(e.at)),
+                    }
+                }
+                Spot::Place(p) => {
+                    let Some(values) = self.values(indices)? else {
+                        return Ok(Spot::Never);
+                    };
+                    self.at(e.at);
+                    self.component_place(e.at, p, &values).map(Spot::Place)
                 }
             },
             _ => Err(self.not_a_place(e.at)),
         }
+    }
+
+    /// A component of a vector or matrix in a place.
+    fn component_place(&mut self, at: At, place: PlaceRef, indices: &[Value]) -> Result<PlaceRef> {
+        let mut p = place;
+        let step = self.component_number(at, p.ty, indices)?;
+        match self.known(step) {
+            Some(k) => p.path.push(Step::Const(k as u32)),
+            None => {
+                p.path.push(Step::Dynamic);
+                p.steps.push(step);
+            }
+        }
+        p.ty = self.component_type(at, p.ty, 0)?;
+        Ok(p)
+    }
+
+    /// A field of a place.
+    fn field_place(&self, at: At, place: &PlaceRef, k: u32) -> Result<PlaceRef> {
+        let mut p = place.clone();
+        p.path.push(Step::Const(k));
+        p.ty = self.component_type(at, p.ty, k)?;
+        Ok(p)
     }
 
     fn not_a_place(&self, at: At) -> wuji_ir::Error {
@@ -372,8 +428,7 @@ impl Body<'_, '_> {
         }
         let v = get!(self.value(base));
         self.at(e.at);
-        let k = self.component(e.at, self.ty(v), name)?;
-        Ok(Val::Value(self.extract(v, k)))
+        self.struct_field(e.at, v, name)
     }
 
     fn read_place(&mut self, e: &'static Expr) -> Result<Val> {
@@ -381,6 +436,8 @@ impl Body<'_, '_> {
             Spot::Never => Ok(Val::Never),
             Spot::Place(p) => Ok(Val::Value(self.load(&p))),
             Spot::Array(place) => Ok(Val::Array(ArrayVal::Stored(place))),
+            Spot::Parts(parts) => Ok(self.load_parts(&parts)),
+            Spot::OneOf(parts, k) => Ok(Val::Value(self.load_one_of(&parts, k))),
             Spot::Empty(_) => Err(self.fail(e.at, MISTAKE, "this variable has no value yet")),
         }
     }

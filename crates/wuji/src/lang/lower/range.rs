@@ -567,8 +567,8 @@ impl Body<'_, '_> {
         let mut all = mentions(body);
         let mut waiting: Vec<u32> = all.iter().copied().collect();
         while let Some(var) = waiting.pop() {
-            if let Some(Some(Binding::Closure(_, inner))) = self.frame().vars.get(var as usize) {
-                for v in mentions(inner) {
+            if let Some(Some(Binding::Closure(closure))) = self.frame().vars.get(var as usize) {
+                for v in mentions(closure.body) {
                     if all.insert(v) {
                         waiting.push(v);
                     }

@@ -5,6 +5,7 @@ use super::body::Body;
 use crate::lang::ast::{At, Piece, Text};
 use wuji_ir::Result;
 use wuji_ir::entities::{Message, Value};
+use wuji_ir::format::Format;
 use wuji_ir::module::{self, MessageData};
 
 impl Body<'_, '_> {
@@ -25,14 +26,17 @@ impl Body<'_, '_> {
                     Some(module::Piece::Text(before)) => before.push_str(t),
                     _ => pieces.push(module::Piece::Text(t.to_string())),
                 },
-                Piece::Hole(k, precision) => {
+                Piece::Hole(k, format) => {
                     let Some(v) = args.get(*k as usize) else {
                         return Err(self.fail(at, MISTAKE, "a value of the message is missing"));
+                    };
+                    let Some(format) = Format::parse(format) else {
+                        return Err(self.fail(at, MISTAKE, format!("`{format}` is not a format")));
                     };
                     holes.push(*v);
                     pieces.push(module::Piece::Hole {
                         ty: self.ty(*v),
-                        precision: *precision,
+                        format,
                     });
                 }
             }

@@ -1,0 +1,219 @@
+//! `#[derive(Element)]` of enums: a tag, and the fields of all variants one after the other.
+
+use crate::pattern::member;
+use crate::scope::unsupported;
+use proc_macro2::{Ident, TokenStream};
+use quote::{format_ident, quote, quote_spanned};
+use syn::{DataEnum, DeriveInput, Fields, Member, Result, Type, parse_quote, spanned::Spanned};
+
+/// A field of a variant.
+struct Part<'a> {
+    variant: usize,
+    member: Member,
+    ty: &'a Type,
+    /// Its name in expansions.
+    name: Ident,
+}
+
+pub(crate) fn derive(input: &DeriveInput, data: &DataEnum) -> Result<TokenStream> {
+    let name = &input.ident;
+    if data.variants.is_empty() {
+        return unsupported(name, "an enum that is an element has at least one variant");
+    }
+    if data.variants.len() > 256 {
+        return unsupported(name, "an enum that is an element has at most 256 variants");
+    }
+    let plain = data
+        .variants
+        .iter()
+        .all(|v| matches!(v.fields, Fields::Unit));
+    let parts = parts(data);
+    let element = quote!(::wuji::Element);
+    let mut generics = input.generics.clone();
+    for p in generics.type_params_mut() {
+        p.bounds.push(parse_quote!(#element));
+    }
+    let (impl_generics, type_generics, where_clause) = generics.split_for_impl();
+    let text = name.to_string();
+    // Only enums without fields have discriminants that users see.
+    let listed = data.variants.iter().enumerate().map(|(k, v)| {
+        let (ident, text) = (&v.ident, v.ident.to_string());
+        let number = k as i64;
+        if plain {
+            quote!((#text, #name::#ident as i64))
+        } else {
+            quote!((#text, #number))
+        }
+    });
+    let labels = parts.iter().map(|p| {
+        let variant = &data.variants[p.variant].ident;
+        format!("{variant}.{}", member(&p.member))
+    });
+    let types: Vec<&Type> = parts.iter().map(|p| p.ty).collect();
+    // The first use of a type names it, so that an invalid one is reported there, once.
+    let aligns = types.iter().map(|ty| {
+        quote_spanned!(ty.span()=> let align = ::wuji::element::larger(align, <#ty as #element>::ALIGN);)
+    });
+    let names: Vec<&Ident> = parts.iter().map(|p| &p.name).collect();
+    let places = quote! {
+        let at = 1;
+        #(let #names = ::wuji::element::align_up(at, <#types as #element>::ALIGN);
+          let at = #names + <#types as #element>::SIZE;)*
+        let _ = at;
+    };
+    let slots = quote! {
+        let at = 1;
+        #(let #names = at;
+          let at = #names + <#types as #element>::SCALARS;)*
+        let _ = at;
+    };
+    let zero = built(name, data, &parts, 0, |p| {
+        let ty = p.ty;
+        quote!(<#ty as #element>::zero())
+    });
+    let from = |how: fn(&Part<'_>) -> TokenStream| -> Vec<TokenStream> {
+        (0..data.variants.len())
+            .map(|k| {
+                let tag = k as u8;
+                let value = built(name, data, &parts, k, how);
+                quote!(#tag => #value,)
+            })
+            .collect()
+    };
+    let read = from(|p| {
+        let (ty, at) = (p.ty, &p.name);
+        quote!(<#ty as ::wuji::Element>::read(&bytes[#at..]))
+    });
+    let from_slots = from(|p| {
+        let (ty, at) = (p.ty, &p.name);
+        quote!(<#ty as ::wuji::Element>::from_slots(&slots[#at..]))
+    });
+    let to = |how: fn(&Part<'_>, &Ident) -> TokenStream| -> Vec<TokenStream> {
+        (0..data.variants.len())
+            .map(|k| taken(name, data, &parts, k, how))
+            .collect()
+    };
+    let write = to(|p, value| {
+        let (ty, at) = (p.ty, &p.name);
+        quote!(<#ty as ::wuji::Element>::write(#value, &mut bytes[#at..]);)
+    });
+    let to_slots = to(|p, value| {
+        let (ty, at) = (p.ty, &p.name);
+        quote!(<#ty as ::wuji::Element>::to_slots(#value, &mut slots[#at..]);)
+    });
+    Ok(quote! {
+        impl #impl_generics #element for #name #type_generics #where_clause {
+            const ALIGN: usize = {
+                let align = 1;
+                #(#aligns)*
+                align
+            };
+            const SIZE: usize = {
+                let at = 1;
+                #(let at = ::wuji::element::align_up(at, <#types as #element>::ALIGN)
+                    + <#types as #element>::SIZE;)*
+                let align = 1;
+                #(let align = ::wuji::element::larger(align, <#types as #element>::ALIGN);)*
+                ::wuji::element::align_up(at, align)
+            };
+            const SCALARS: usize = 1 #(+ <#types as #element>::SCALARS)*;
+
+            fn ir_type(structs: &mut ::wuji::__private::Structs) -> ::wuji::__private::Type {
+                let fields = ::std::vec![#((
+                    ::std::string::String::from(#labels),
+                    <#types as #element>::ir_type(structs),
+                )),*];
+                ::wuji::__private::enum_type(structs, #text, &[#(#listed),*], fields)
+            }
+
+            fn zero() -> Self {
+                #zero
+            }
+
+            #[allow(unused_variables)]
+            fn read(bytes: &[u8]) -> Self {
+                #places
+                match bytes[0] {
+                    #(#read)*
+                    _ => Self::zero(),
+                }
+            }
+
+            #[allow(unused_variables)]
+            fn write(self, bytes: &mut [u8]) {
+                #places
+                bytes[..Self::SIZE].fill(0);
+                bytes[0] = match self { #(#write)* };
+            }
+
+            #[allow(unused_variables)]
+            fn to_slots(self, slots: &mut [u64]) {
+                #slots
+                slots[..Self::SCALARS].fill(0);
+                slots[0] = match self { #(#to_slots)* };
+            }
+
+            #[allow(unused_variables)]
+            fn from_slots(slots: &[u64]) -> Self {
+                #slots
+                match slots[0] as u8 {
+                    #(#from_slots)*
+                    _ => Self::zero(),
+                }
+            }
+        }
+    })
+}
+
+fn parts(data: &DataEnum) -> Vec<Part<'_>> {
+    let mut parts = Vec::new();
+    for (variant, v) in data.variants.iter().enumerate() {
+        for (member, field) in v.fields.members().zip(&v.fields) {
+            parts.push(Part {
+                variant,
+                member,
+                ty: &field.ty,
+                name: format_ident!("at{}", parts.len()),
+            });
+        }
+    }
+    parts
+}
+
+/// A value of variant `k`.
+fn built(
+    name: &Ident,
+    data: &DataEnum,
+    parts: &[Part<'_>],
+    k: usize,
+    how: impl Fn(&Part<'_>) -> TokenStream,
+) -> TokenStream {
+    let variant = &data.variants[k].ident;
+    let fields = parts.iter().filter(|p| p.variant == k).map(|p| {
+        let (member, value) = (&p.member, how(p));
+        quote!(#member: #value)
+    });
+    quote!(#name::#variant { #(#fields),* })
+}
+
+/// An arm that takes variant `k` apart and gives its tag.
+fn taken(
+    name: &Ident,
+    data: &DataEnum,
+    parts: &[Part<'_>],
+    k: usize,
+    how: impl Fn(&Part<'_>, &Ident) -> TokenStream,
+) -> TokenStream {
+    let variant = &data.variants[k].ident;
+    let own: Vec<&Part<'_>> = parts.iter().filter(|p| p.variant == k).collect();
+    let members = own.iter().map(|p| &p.member);
+    let values: Vec<Ident> = (0..own.len()).map(|k| format_ident!("value{k}")).collect();
+    let stored = own.iter().zip(&values).map(|(p, v)| how(p, v));
+    let tag = proc_macro2::Literal::usize_unsuffixed(k);
+    quote! {
+        #name::#variant { #(#members: #values),* } => {
+            #(#stored)*
+            #tag
+        }
+    }
+}

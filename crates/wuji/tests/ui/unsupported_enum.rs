@@ -1,9 +1,0 @@
-use wuji::prelude::*;
-
-#[derive(Element, Clone, Copy)]
-enum Shape {
-    Round,
-    Square,
-}
-
-fn main() {}
