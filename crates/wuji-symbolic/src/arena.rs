@@ -44,14 +44,6 @@ pub enum Node {
 /// More nodes have no numbers.
 const MOST: usize = u32::MAX as usize;
 
-/// What a bucket has for a node.
-enum Slot {
-    Known(u32),
-    /// The node is not in the table, and belongs here.
-    Empty(usize),
-    Full,
-}
-
 /// A hash-consed DAG.
 #[derive(Clone, Debug, Default)]
 pub struct Arena {
@@ -60,27 +52,12 @@ pub struct Arena {
     a: Vec<u32>,
     b: Vec<u32>,
     /// Ids by the hash of their node, with linear probing. At most four fifths full.
-    table: Vec<Bucket>,
-    /// The last ids with some hashes: most nodes that exist were made or found a moment ago.
-    recent: Vec<u32>,
+    table: Vec<u32>,
+    /// A few bits of the hash of each id in the table; 0 for none. Other nodes are told apart without a look at them.
+    tags: Vec<u8>,
     /// There was no memory, or there were more nodes than ids.
     full: bool,
 }
-
-/// Slots of the table in one cache line.
-const SLOTS: usize = 12;
-
-/// A part of the table.
-#[derive(Clone, Debug, Default)]
-#[repr(align(64))]
-struct Bucket {
-    ids: [u32; SLOTS],
-    /// A few bits of the hash of each id; 0 for none. Other nodes are told apart without a look at them.
-    tags: [u8; SLOTS],
-}
-
-/// How many recent ids are known, in the fastest cache.
-const RECENT: usize = 4096;
 
 /// Mixes the bits of a number.
 pub(crate) fn mix(mut z: u64) -> u64 {
@@ -110,7 +87,7 @@ impl Arena {
 
     /// Bytes of the nodes and their table.
     pub fn bytes(&self) -> usize {
-        let table = size_of::<Bucket>() * self.table.capacity();
+        let table = self.tags.capacity() + 4 * self.table.capacity();
         self.ops.capacity() + 4 * (self.a.capacity() + self.b.capacity()) + table
     }
 
@@ -192,73 +169,46 @@ impl Arena {
 
     /// The node with these columns, without any simplification.
     pub(crate) fn intern(&mut self, op: Op, a: u32, b: u32) -> Id {
-        let slots = SLOTS * self.table.len();
-        if self.ops.len() * 5 >= slots * 4 && !self.grow() {
+        if self.ops.len() * 5 >= self.table.len() * 4 && !self.grow() {
             self.full = true;
             return Id(0);
         }
         let op = op.code();
         let hash = key(op, a, b);
-        let recent = (hash >> 8) as usize % RECENT;
-        let known = self.recent[recent];
-        if self.is(known as usize, op, a, b) {
-            return Id(known);
-        }
-        let mut at = self.bucket(hash);
-        let id = loop {
-            match self.find(at, hash, (op, a, b)) {
-                Slot::Known(id) => break id,
-                Slot::Empty(slot) => {
-                    let id = self.ops.len() as u32;
-                    self.table[at].ids[slot] = id;
-                    self.table[at].tags[slot] = tag(hash);
-                    self.ops.push(op);
-                    self.a.push(a);
-                    self.b.push(b);
-                    break id;
+        let mut at = self.slot(hash);
+        while self.tags[at] != 0 {
+            if self.tags[at] == tag(hash) {
+                let found = self.table[at] as usize;
+                if self.a[found] == a && self.b[found] == b && self.ops[found] == op {
+                    return Id(found as u32);
                 }
-                Slot::Full => at = self.after(at),
             }
-        };
-        self.recent[recent] = id;
+            at = self.after(at);
+        }
+        let id = self.ops.len() as u32;
+        self.table[at] = id;
+        self.tags[at] = tag(hash);
+        self.ops.push(op);
+        self.a.push(a);
+        self.b.push(b);
         Id(id)
     }
 
-    fn is(&self, id: usize, op: u8, a: u32, b: u32) -> bool {
-        id < self.ops.len() && self.a[id] == a && self.b[id] == b && self.ops[id] == op
-    }
-
-    /// Looks for a node in a bucket.
-    fn find(&self, bucket: usize, hash: u64, (op, a, b): (u8, u32, u32)) -> Slot {
-        let bucket = &self.table[bucket];
-        for (slot, found) in bucket.tags.iter().enumerate() {
-            if *found == 0 {
-                return Slot::Empty(slot);
-            }
-            let id = bucket.ids[slot];
-            if *found == tag(hash) && self.is(id as usize, op, a, b) {
-                return Slot::Known(id);
-            }
-        }
-        Slot::Full
-    }
-
-    /// The bucket that a hash belongs to.
-    fn bucket(&self, hash: u64) -> usize {
+    fn slot(&self, hash: u64) -> usize {
         ((u128::from(hash) * self.table.len() as u128) >> 64) as usize
     }
 
-    fn after(&self, bucket: usize) -> usize {
-        if bucket + 1 == self.table.len() {
+    fn after(&self, slot: usize) -> usize {
+        if slot + 1 == self.table.len() {
             0
         } else {
-            bucket + 1
+            slot + 1
         }
     }
 
     /// Frees the table. It is built again if nodes are added.
     pub(crate) fn freeze(&mut self) {
-        (self.table, self.recent) = (Vec::new(), Vec::new());
+        (self.table, self.tags) = (Vec::new(), Vec::new());
         self.ops.shrink_to_fit();
         self.a.shrink_to_fit();
         self.b.shrink_to_fit();
@@ -266,34 +216,32 @@ impl Arena {
 
     /// Makes space for half as many more nodes.
     fn grow(&mut self) -> bool {
-        let buckets = (self.ops.len() * 15 / 8).div_ceil(SLOTS).max(4);
-        let nodes = buckets * SLOTS * 4 / 5 + 1;
+        let slots = (self.ops.len() / 8 * 15).max(64);
+        let nodes = slots * 4 / 5 + 1;
         if nodes >= MOST {
             return false;
         }
         let more = nodes - self.ops.len();
-        // The old table is not needed, only the columns.
-        self.table = Vec::new();
-        let reserved = self.table.try_reserve_exact(buckets).is_ok()
+        // The old table is not needed, only its columns.
+        (self.table, self.tags) = (Vec::new(), Vec::new());
+        let reserved = self.table.try_reserve_exact(slots).is_ok()
+            && self.tags.try_reserve_exact(slots).is_ok()
             && self.ops.try_reserve_exact(more).is_ok()
             && self.a.try_reserve_exact(more).is_ok()
             && self.b.try_reserve_exact(more).is_ok();
         if !reserved {
             return false;
         }
-        self.recent.resize(RECENT, u32::MAX);
-        self.table.resize(buckets, Bucket::default());
+        self.table.resize(slots, 0);
+        self.tags.resize(slots, 0);
         for id in 0..self.ops.len() {
             let hash = key(self.ops[id], self.a[id], self.b[id]);
-            let mut at = self.bucket(hash);
-            let slot = loop {
-                match self.table[at].tags.iter().position(|tag| *tag == 0) {
-                    Some(slot) => break slot,
-                    None => at = self.after(at),
-                }
-            };
-            self.table[at].ids[slot] = id as u32;
-            self.table[at].tags[slot] = tag(hash);
+            let mut at = self.slot(hash);
+            while self.tags[at] != 0 {
+                at = self.after(at);
+            }
+            self.table[at] = id as u32;
+            self.tags[at] = tag(hash);
         }
         true
     }
@@ -339,7 +287,7 @@ mod tests {
         let mut arena = Arena::default();
         for k in 0..30_000 {
             arena.input(0, k);
-            let most = 24 * arena.len() + 2048;
+            let most = 24 * arena.len() + 1024;
             assert!(arena.bytes() <= most, "{} for {k} nodes", arena.bytes());
         }
     }
