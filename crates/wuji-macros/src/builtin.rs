@@ -253,9 +253,7 @@ pub(crate) fn called_name(func: &Expr) -> Name {
         return Name::Constructor;
     }
     let in_language = |f: &&str| f.rsplit("::").next() == Some(name.as_str());
-    if FUNCTIONS.iter().any(|f| in_language(&f))
-        || SIMT.contains(&name.as_str())
-        || is_method(&last.ident)
+    if FUNCTIONS.iter().any(in_language) || SIMT.contains(&name.as_str()) || is_method(&last.ident)
     {
         Name::Language
     } else if name.starts_with(char::is_uppercase) {

@@ -3,7 +3,7 @@
 use crate::closure::{closure_arity, instance_key};
 use crate::member::{shared_receiver, without_self};
 use crate::params::{is_host_array, member_names, parameter, walk_params};
-use crate::reference::referenced_value;
+use crate::reference::{BUNDLE, is_value_reference};
 use crate::scope::{Walker, unsupported};
 use crate::span::{at, ends, helper, own, parens};
 use proc_macro2::{Span, TokenStream};
@@ -86,7 +86,7 @@ fn with_bundle(f: &ItemFn) -> Result<ItemFn> {
     };
     shared_receiver(receiver)?;
     let span = receiver.span();
-    let name = own("__bundle", span);
+    let name = own(BUNDLE, span);
     if let Some(first) = f.sig.inputs.first_mut() {
         *first = syn::parse_quote_spanned!(span=> #name: &Self);
     }
@@ -370,7 +370,7 @@ fn take_data(sig: &mut Signature) -> Vec<Ident> {
     for input in &mut sig.inputs {
         if let FnArg::Typed(p) = input
             && let Type::Reference(ty) = &*p.ty
-            && referenced_value(&p.ty).is_none()
+            && !is_value_reference(p)
             && closure_arity(&signature, &p.ty).is_none()
             && let Pat::Ident(name) = &*p.pat
         {

@@ -3,7 +3,7 @@
 use crate::closure::closure_arity;
 use crate::member::shared_receiver;
 use crate::plain::is_plain_type;
-use crate::reference::{reference_param, referenced_value};
+use crate::reference::{is_value_reference, reference_param};
 use crate::scope::{VarKind, Walker, unsupported};
 use crate::span::{at, ends, node, own, parens};
 use proc_macro2::{Ident, Span, TokenStream};
@@ -148,7 +148,7 @@ pub(crate) fn walk_params(w: &mut Walker, f: &ItemFn) -> Result<Params> {
                 params.asts.push(w.closure_param(p, arity, &place)?);
                 params.closures = true;
             }
-            FnArg::Typed(p) if !w.kernel && referenced_value(&p.ty).is_some() => {
+            FnArg::Typed(p) if !w.kernel && is_value_reference(p) => {
                 params.asts.push(reference_param(w, p, &place)?);
             }
             FnArg::Typed(p) => {

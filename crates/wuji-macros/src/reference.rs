@@ -67,13 +67,20 @@ pub(crate) fn reference_param(
     }))
 }
 
-/// The type behind a reference, if it is that of a value. Shared references to values are those to arrays, numbers and vectors;
+/// The name of the bundle that a method gets, which is not a value.
+pub(crate) const BUNDLE: &str = "__bundle";
+
+/// Whether a parameter is a reference to a value. Shared references to values are those to arrays, numbers and vectors;
 /// others are fields, arrays of the host, or types that stand for them.
-pub(crate) fn referenced_value(ty: &Type) -> Option<&Type> {
+pub(crate) fn is_value_reference(param: &PatType) -> bool {
+    let ty = &*param.ty;
     let Type::Reference(r) = ty else {
-        return None;
+        return false;
     };
-    let value = match (&*r.elem, r.mutability.is_some()) {
+    if matches!(&*param.pat, Pat::Ident(name) if name.ident == BUNDLE) {
+        return false;
+    }
+    match (&*r.elem, r.mutability.is_some()) {
         (Type::Array(_), _) => true,
         (_, true) => !is_array(ty),
         (Type::Path(p), false) => p.path.segments.last().is_some_and(|s| {
@@ -81,6 +88,5 @@ pub(crate) fn referenced_value(ty: &Type) -> Option<&Type> {
             is_value_name(&name) || name == "Self" || name == "Option"
         }),
         (_, false) => false,
-    };
-    value.then_some(&*r.elem)
+    }
 }

@@ -286,7 +286,7 @@ fn passes(
     without: &[&'static str],
     fuel: Option<u64>,
     expected: &Observation,
-) -> Result<(), Failure> {
+) -> Result<(), Box<Failure>> {
     let options = Options {
         math: Math::Strict,
         without: without.iter().map(|w| (*w).to_owned()).collect(),
@@ -328,7 +328,7 @@ fn passes(
             compare(found, expected)
         });
         if let Err((kind, why)) = outcome {
-            return Err(Failure {
+            return Err(Box::new(Failure {
                 check: Check::Passes {
                     count: k + 1,
                     without: without.to_vec(),
@@ -337,7 +337,7 @@ fn passes(
                 },
                 kind,
                 why,
-            });
+            }));
         }
     }
     Ok(())
@@ -352,7 +352,7 @@ pub(super) fn check_all(program: &Program, dice: &mut Dice, native: usize) -> Ve
     };
     match run_checks(program, &expected, dice, native) {
         Ok(()) => Verdict::Agreed,
-        Err(failure) => Verdict::Failed(Box::new(failure)),
+        Err(failure) => Verdict::Failed(failure),
     }
 }
 
@@ -378,12 +378,14 @@ fn run_checks(
     expected: &Observation,
     dice: &mut Dice,
     native: usize,
-) -> Result<(), Failure> {
+) -> Result<(), Box<Failure>> {
     let one = |what: Check| {
-        check(program, &what, expected).map_err(|(kind, why)| Failure {
-            check: what,
-            kind,
-            why,
+        check(program, &what, expected).map_err(|(kind, why)| {
+            Box::new(Failure {
+                check: what,
+                kind,
+                why,
+            })
         })
     };
     one(Check::Order(dice.bits()))?;

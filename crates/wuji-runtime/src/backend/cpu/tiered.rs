@@ -527,7 +527,7 @@ mod tests {
         let lowered = wuji_compile::compile(module, &wuji_compile::Options::default()).unwrap();
         let kernel = jit.compile_with(&lowered, Effort::Fast).unwrap();
         let noted = Profiler::new().enter(lowered.module());
-        let origin = Arc::new(Origin::lowered(lowered, None));
+        let origin = Arc::new(Origin::lowered(Arc::new(lowered), None));
         let remarks = Arc::new(origin.remarks());
         Arc::new(TieredCode::first(kernel, origin, remarks, noted))
     }
