@@ -61,9 +61,8 @@ pub(crate) fn only_store(f: &Function, body: Region) -> Option<Inst> {
 pub(crate) fn loads_of(f: &Function, field: Field) -> Vec<(Region, Inst)> {
     let regions = f.walk_regions().into_iter();
     let all = regions.flat_map(|r| f.regions[r].insts.iter().map(move |inst| (r, *inst)));
-    all.filter(|(_, inst)| match &f.insts[*inst].op {
-        Op::Load(access) => access.place == Place::Field(field),
-        _ => false,
+    all.filter(|(_, inst)| {
+        matches!(&f.insts[*inst].op, Op::Load(access) if access.place == Place::Field(field))
     })
     .collect()
 }

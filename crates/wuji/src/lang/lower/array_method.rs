@@ -58,7 +58,7 @@ impl Body<'_, '_> {
     fn stored(&mut self, at: At, array: ArrayVal) -> Result<ArrayPlace> {
         match array {
             ArrayVal::Stored(place) | ArrayVal::Shared(place) => Ok(place),
-            // What nobody can see again may stay as it is.
+            // A temporary array: the change is unused.
             ArrayVal::Items(_) | ArrayVal::Repeat(..) => self.materialize(at, "", array),
         }
     }
