@@ -13,7 +13,7 @@ const SUN_LIGHT: Vec3 = vec3(3.4, 2.9, 2.2);
 pub const PATH_TRACER: Example = Example {
     name: "path_tracer",
     about: "a path tracer for signed distance functions: blobs, a mirror, sun and sky",
-    long: "Structs and functions in kernels, loops with early exit, and `random`, which is reproducible for any number of threads. Each \
+    long: "Enums, `Option` and functions in kernels, loops with early exit, and `random`, which is reproducible for any number of threads. Each \
            frame adds one path per pixel; with --view you see the noise converge.",
     size: ("pixels along each side", 320),
     frames: 64,
@@ -23,11 +23,11 @@ pub const PATH_TRACER: Example = Example {
     source: include_str!("path_tracer.rs"),
 };
 
-/// The intersection of a ray.
+/// What a ray hits, with its color.
 #[derive(Element, Clone, Copy, Debug)]
-struct Surface {
-    color: Vec3,
-    mirror: bool,
+enum Surface {
+    Matte(Vec3),
+    Mirror(Vec3),
 }
 
 /// Smooth minimum of two distances.
@@ -63,35 +63,22 @@ fn scene(p: Vec3) -> f32 {
 #[func]
 fn surface(p: Vec3) -> Surface {
     if ball(p) < 2.0 * CLOSE {
-        Surface {
-            color: vec3(0.92, 0.9, 0.86),
-            mirror: true,
-        }
+        Surface::Mirror(vec3(0.92, 0.9, 0.86))
     } else if p.y < 2.0 * CLOSE {
         let odd = ((p.x * 2.0).floor() + (p.z * 2.0).floor()).rem_euclid(2.0) > 0.5;
-        Surface {
-            color: if odd {
-                Vec3::splat(0.62)
-            } else {
-                Vec3::splat(0.32)
-            },
-            mirror: false,
-        }
+        Surface::Matte(Vec3::splat(if odd { 0.62 } else { 0.32 }))
     } else {
-        Surface {
-            color: mix(
-                vec3(0.85, 0.2, 0.12),
-                vec3(0.95, 0.65, 0.2),
-                (p.y * 1.2).clamp(0.0, 1.0),
-            ),
-            mirror: false,
-        }
+        Surface::Matte(mix(
+            vec3(0.85, 0.2, 0.12),
+            vec3(0.95, 0.65, 0.2),
+            (p.y * 1.2).clamp(0.0, 1.0),
+        ))
     }
 }
 
-/// Sphere-traces a ray and returns the distance.
+/// Sphere-traces a ray and returns where it ends; `None` if it leaves the scene.
 #[func]
-fn reach(origin: Vec3, direction: Vec3) -> f32 {
+fn hit(origin: Vec3, direction: Vec3) -> Option<Vec3> {
     let mut t = 0.0;
     let mut steps = 0;
     while steps < 100 && t < FAR {
@@ -102,7 +89,7 @@ fn reach(origin: Vec3, direction: Vec3) -> f32 {
         t += d;
         steps += 1;
     }
-    t
+    (t < FAR).then_some(origin + direction * t)
 }
 
 /// The normal: the gradient of the distance.
@@ -146,29 +133,28 @@ fn trace(image: &Field<Vec3, 2>) {
         let mut direction = vec3(u * 0.9, v * 0.9 - 0.27, 1.0).normalized();
         let mut weight = Vec3::splat(1.0);
         let mut light = Vec3::splat(0.0);
-        let mut bounce = 0;
-        while bounce < BOUNCES {
-            let t = reach(origin, direction);
-            if t >= FAR {
+        for _ in 0..BOUNCES {
+            let Some(at) = hit(origin, direction) else {
                 light += weight * sky(direction);
                 break;
-            }
-            let at = origin + direction * t;
+            };
             let n = normal(at);
-            let met = surface(at);
-            weight = weight * met.color;
             origin = at + n * (3.0 * CLOSE);
-            if met.mirror {
-                direction = direction.reflect(n);
-            } else {
-                // Next event estimation: the sun is too small to be hit by chance.
-                let facing = n.dot(SUN);
-                if facing > 0.0 && reach(origin, SUN) >= FAR {
-                    light += weight * SUN_LIGHT * (facing / std::f32::consts::PI);
+            match surface(at) {
+                Surface::Mirror(color) => {
+                    weight = weight * color;
+                    direction = direction.reflect(n);
                 }
-                direction = scattered(n);
+                Surface::Matte(color) => {
+                    weight = weight * color;
+                    // Next event estimation: the sun is too small to be hit by chance.
+                    let facing = n.dot(SUN);
+                    if facing > 0.0 && hit(origin, SUN).is_none() {
+                        light += weight * SUN_LIGHT * (facing / std::f32::consts::PI);
+                    }
+                    direction = scattered(n);
+                }
             }
-            bounce += 1;
         }
         image[[i, j]] += light;
     }
