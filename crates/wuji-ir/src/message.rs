@@ -195,7 +195,6 @@ fn write_int(out: &mut String, format: Format, value: Imm) {
 /// Floats of all widths, in their own shortest digits.
 trait Float: fmt::Display + fmt::LowerExp + fmt::UpperExp {
     fn is_nan(&self) -> bool;
-    fn is_finite(&self) -> bool;
 }
 
 macro_rules! floats {
@@ -203,9 +202,6 @@ macro_rules! floats {
         impl Float for $ty {
             fn is_nan(&self) -> bool {
                 <$ty>::is_nan(*self)
-            }
-            fn is_finite(&self) -> bool {
-                <$ty>::is_finite(*self)
             }
         }
     )*};
@@ -225,9 +221,8 @@ fn write_float(out: &mut String, format: Format, value: impl Float) {
         Some(digits) => (true, digits),
         None => (false, text.as_str()),
     };
-    // As in Rust, what is not a number has no zeros in front of it, and NaN no sign.
+    // As in Rust, NaN has no sign.
     let format = Format {
-        zeros: format.zeros && value.is_finite(),
         plus: format.plus && !value.is_nan(),
         ..format
     };

@@ -59,7 +59,7 @@ fn recursion_with_fields() {
         recursive(&field(&world())),
         expect![[r#"
             error[W0241]: `descend` calls itself
-              --> errors.rs:40:31
+              --> errors.rs:46:31
               = note: functions that take fields, arrays or `&mut` are inlined into their callers
               = help: pass values, or write a loop"#]],
     );
@@ -79,9 +79,9 @@ fn orders_of_aggregates() {
     check(
         orders_tuples(&field(&world())),
         expect![[r#"
-        error[W0230]: this comparison is not supported in kernels
-          --> errors.rs:65:19
-          = help: compare the parts, or write a `#[func]` method"#]],
+            error[W0230]: this comparison is not supported in kernels
+              --> errors.rs:71:19
+              = help: compare the parts, or write a `#[func]` method"#]],
     );
 }
 
@@ -109,14 +109,14 @@ fn unrolled_loops() {
         unrolls_unknown(&field(&world()), 3),
         expect![[r#"
             error[W0235]: only a loop over constants can be unrolled
-              --> errors.rs:79:25
+              --> errors.rs:91:25
               = help: use numbers, `const` items or const parameters, or leave out `unroll`"#]],
     );
     check(
         unrolls_much(&field(&world())),
         expect![[r#"
             error[W0236]: 5000 copies of a loop body are too many
-              --> errors.rs:88:9
+              --> errors.rs:100:9
               = help: leave out `unroll`; what is worth it are loops of a few turns"#]],
     );
 }
@@ -142,14 +142,14 @@ fn constant_indices() {
         constant_index(&field(&world())),
         expect![[r#"
             error[W0213]: index 2 is outside of the 2 components
-              --> errors.rs:115:20
+              --> errors.rs:127:27
               = help: components are numbered from 0 to 1"#]],
     );
     check(
         constant_array_index(&field(&world())),
         expect![[r#"
             error[W0213]: index 2 is outside of the 2 components
-              --> errors.rs:123:18
+              --> errors.rs:135:20
               = help: components are numbered from 0 to 1"#]],
     );
 }
@@ -176,7 +176,7 @@ fn large_arrays() {
         huge_array(&field(&world())),
         expect![[r#"
             error[W0211]: an array of 2000000 elements is too large for a variable
-              --> errors.rs:148:9
+              --> errors.rs:160:9
               = note: every iteration has its own, of at most 1048576 elements
               = help: keep it in a field, with one more axis"#]],
     );
@@ -184,7 +184,7 @@ fn large_arrays() {
         large_capture(&field(&world())),
         expect![[r#"
             error[W0238]: the array `a` is too large to be handed to every iteration of a parallel loop
-              --> errors.rs:156:5
+              --> errors.rs:168:5
               = help: declare it inside of the loop, make it a `const`, or use a field"#]],
     );
 }
@@ -210,7 +210,7 @@ fn arrays_as_results() {
         array_result(&field(&world())),
         expect![[r#"
             error[W0239]: `early_array` returns an array, so it cannot `return` in the middle
-              --> errors.rs:191:18
+              --> errors.rs:203:18
               = help: fill an array that was declared first, and let it be the last expression"#]],
     );
 }
@@ -229,7 +229,7 @@ fn arrays_as_values_of_branches() {
         branches_of_arrays(&field(&world())),
         expect![[r#"
             error[W0204]: an array cannot be the value of a block or branch
-              --> errors.rs:209:32
+              --> errors.rs:221:32
               = help: declare the array first, and fill it in each branch"#]],
     );
 }
@@ -255,7 +255,7 @@ fn coordinates_beyond_i32() {
         large_domain(&x),
         expect![[r#"
             error[W0227]: the coordinates of `x` do not fit into `i32`
-              --> errors.rs:227:5
+              --> errors.rs:239:5
               = help: loop over a range of `i64` instead: `for i in 0..n`"#]],
     );
 }
@@ -299,7 +299,7 @@ fn a_reverse_sweep_that_does_not_fit() {
         calls_wrong_reverse(&field(&world())),
         expect![[r#"
             error[W0254]: the reverse sweep of `with_wrong_reverse` does not fit: `wrong_reverse` returns `(f32, f32)`, and not `f32`
-              --> errors.rs:252:4
+              --> errors.rs:264:4
               = note: it takes the parameters, the result and the adjoint of the result, and returns the adjoints of the parameters that have floats
               = help: return the adjoint itself if there is one, and a tuple if there are several"#]],
     );
@@ -307,7 +307,7 @@ fn a_reverse_sweep_that_does_not_fit() {
         calls_plain_reverse(&field(&world())),
         expect![[r#"
             error[W0254]: the reverse sweep of `with_plain_reverse` does not fit: `plain_reverse` is not a `#[func]`
-              --> errors.rs:262:4
+              --> errors.rs:274:4
               = note: it takes the parameters, the result and the adjoint of the result, and returns the adjoints of the parameters that have floats
               = help: return the adjoint itself if there is one, and a tuple if there are several"#]],
     );
