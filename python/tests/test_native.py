@@ -83,7 +83,7 @@ def test_world_reports(w: n.World) -> None:
 def test_print_goes_to_the_printer_or_sys_stdout(capsys: Any) -> None:
     def body(b: n.Builder) -> None:
         v = b.compose("f32x2", [b.const("f32", 1.5), b.const("f32", 2)])
-        b.print(["v = ", ("f32x2", 2), ", n = ", ("i32", None)], [v, b.const("i32", -3)])
+        b.print(["v = ", ("f32x2", 2), ", n = ", ("i32", None), "\n"], [v, b.const("i32", -3)])
 
     lines: list[str] = []
     kernel(world(printer=lines.append), body)()
