@@ -87,7 +87,7 @@ def test_print_goes_to_the_printer_or_sys_stdout(capsys: Any) -> None:
 
     lines: list[str] = []
     kernel(world(printer=lines.append), body)()
-    assert lines == ["v = [1.50, 2.00], n = -3"]
+    assert lines == ["v = [1.50, 2.00], n = -3\n"]
     kernel(world(), body)()
     assert capsys.readouterr().out == "v = [1.50, 2.00], n = -3\n"
 
