@@ -53,7 +53,7 @@ pub struct Arena {
     b: Vec<u32>,
     /// Ids by the hash of their node, with linear probing. At most four fifths full.
     table: Vec<u32>,
-    /// A few bits of the hash of each id in the table; 0 for none. Other nodes are told apart without a look at them.
+    /// A few bits of the hash of each id in the table; 0 for none. Most other nodes are rejected without loading them.
     tags: Vec<u8>,
     /// There was no memory, or there were more nodes than ids.
     full: bool,

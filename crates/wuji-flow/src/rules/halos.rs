@@ -48,8 +48,9 @@ fn recompute_one(
     let producer = &graph.nodes[first];
     let field = only_output(producer, bank.options())?;
     let state = producer.state_of(field);
-    let later = graph.nodes[first + 1..].iter();
-    let second = first + 1 + later.clone().position(|node| node.reads.contains(&state))?;
+    // A task that overwrites the field ends the search: the values that are read after it are its own.
+    let uses = |node: &Node| node.reads.contains(&state) || node.writes.contains(&state);
+    let second = first + 1 + graph.nodes[first + 1..].iter().position(uses)?;
     let consumer = &graph.nodes[second];
     let needed = !is_dead_after(graph.nodes[second + 1..].iter(), temporaries, state);
     // What the producer reads has to be the same where the consumer is.

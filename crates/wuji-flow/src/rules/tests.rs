@@ -514,3 +514,32 @@ fn tasks_that_use_the_same_fields_follow_each_other() {
         "#]],
     );
 }
+
+/// Without the rule that would remove the first task.
+#[test]
+fn halos_are_those_of_the_last_task_that_stored_them() {
+    flow_of(
+        &["dead_store_elimination", "task_fusion"],
+        &[1],
+        &[copy_plus(), fill(), shift()],
+        expect![[r#"
+            before:
+            0: copy_plus
+                reads x
+                writes y
+            1: fill
+                writes y
+                <- 0 (overwrites: y)
+            2: shift
+                reads y
+                writes z
+                <- 1 (value: y)
+            after:
+            0: copy_plus
+                reads x
+                writes y
+            1: fill+shift
+                writes z
+        "#]],
+    );
+}
