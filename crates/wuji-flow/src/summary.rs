@@ -6,9 +6,10 @@ use crate::walk::regions_in;
 use rustc_hash::FxHashSet;
 use smallvec::{SmallVec, smallvec};
 use wuji_compile::analysis::affine::{Affine, AffineAnalysis};
+use wuji_compile::analysis::launch_bound::launch_bound;
 use wuji_compile::rewrite::Structure;
 use wuji_ir::entities::{Field, Inst, Region, Tree, Value};
-use wuji_ir::module::{Function, Module, Term};
+use wuji_ir::module::{Bound, Function, Module, Term};
 use wuji_ir::ops::{
     Access, AccessOp, AtomicOp, CellOp, CheckOp, Domain, Effect, HintOp, LoopHints, Op, OpClass,
     Place, Step,
@@ -82,14 +83,6 @@ pub enum Space {
     Cells(Field),
     /// Several loops, or one whose bounds are computed.
     Unknown,
-}
-
-/// A bound of a loop.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub enum Bound {
-    Const(i64),
-    /// A parameter by value, by its number.
-    Param(u32),
 }
 
 /// Why a task is never fused.
@@ -340,8 +333,11 @@ fn space_of(m: &Module, f: &Function, loops: &[Inst]) -> (Space, LoopHints, Opti
             }
         }
         Domain::Range { .. } => {
-            let bounds: Option<Vec<Bound>> =
-                f.insts[inst].args.iter().map(|v| bound(f, *v)).collect();
+            let bounds: Option<Vec<Bound>> = f.insts[inst]
+                .args
+                .iter()
+                .map(|v| launch_bound(f, *v))
+                .collect();
             match bounds {
                 Some(b) => Space::Box(b.chunks_exact(2).map(|c| (c[0], c[1])).collect()),
                 None => Space::Unknown,
@@ -349,14 +345,6 @@ fn space_of(m: &Module, f: &Function, loops: &[Inst]) -> (Space, LoopHints, Opti
         }
     };
     (space, *hints, Some(inst))
-}
-
-fn bound(f: &Function, v: Value) -> Option<Bound> {
-    if let Some(c) = f.constant(v).and_then(wuji_ir::types::Imm::as_int) {
-        return i64::try_from(c).ok().map(Bound::Const);
-    }
-    let at = f.params().iter().position(|p| *p == v)?;
-    Some(Bound::Param(at as u32))
 }
 
 struct Walk<'a> {

@@ -3,9 +3,10 @@
 use crate::entities::*;
 pub use crate::env::*;
 use crate::ops::{AtomicOp, Op, Place};
-use crate::types::{Structs, Type};
+use crate::types::{Imm, Scalar, Structs, Type};
 use cranelift_entity::{PrimaryMap, SecondaryMap};
 use smallvec::SmallVec;
+use std::num::NonZeroU32;
 use std::ops::{Deref, DerefMut};
 
 pub type Values = SmallVec<[Value; 4]>;
@@ -256,6 +257,35 @@ pub enum TaskKind {
 pub struct RangeDim {
     pub lo: Bound,
     pub hi: Bound,
+    /// The distance between two numbers of the range.
+    pub step: NonZeroU32,
+}
+
+impl RangeDim {
+    /// Every number of `lo..hi`.
+    pub fn new(lo: Bound, hi: Bound) -> RangeDim {
+        RangeDim {
+            lo,
+            hi,
+            step: NonZeroU32::MIN,
+        }
+    }
+
+    /// How many numbers there are between two bounds.
+    pub fn count(&self, lo: i128, hi: i128) -> u128 {
+        let long = hi.saturating_sub(lo).max(0) as u128;
+        long.div_ceil(u128::from(self.step.get()))
+    }
+
+    /// How many numbers there are, if that is known.
+    pub fn constant_count(&self) -> Option<u64> {
+        match (self.lo, self.hi) {
+            (Bound::Const(lo), Bound::Const(hi)) => {
+                Some(u64::try_from(self.count(lo.into(), hi.into())).unwrap_or(u64::MAX))
+            }
+            _ => None,
+        }
+    }
 }
 
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
@@ -263,10 +293,45 @@ pub enum Bound {
     Const(i64),
     /// A by-value integer parameter of the kernel.
     Param(u32),
+    /// Known at launch: the sum of a base and a constant, wrapped to an integer type.
+    Sum {
+        base: BoundBase,
+        plus: i64,
+        scalar: Scalar,
+    },
     /// An integer that an earlier task has stored.
     Temp(Temp),
     /// The number of entries of a node's list of active cells.
     List(Tree, Node),
+}
+
+/// What a [`Bound::Sum`] adds to.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+pub enum BoundBase {
+    /// A by-value integer parameter of the kernel.
+    Param(u32),
+    /// The extent of an array argument along an axis.
+    Extent(Array, u8),
+}
+
+impl Bound {
+    /// The parameter that it depends on.
+    pub fn param(self) -> Option<u32> {
+        match self {
+            Bound::Param(p) => Some(p),
+            Bound::Sum { base, .. } => match base {
+                BoundBase::Param(p) => Some(p),
+                BoundBase::Extent(..) => None,
+            },
+            Bound::Const(_) | Bound::Temp(_) | Bound::List(..) => None,
+        }
+    }
+
+    /// The value of a [`Bound::Sum`].
+    pub fn sum(base: i128, plus: i64, scalar: Scalar) -> i128 {
+        let wrapped = Imm::int(scalar, base.wrapping_add(plus.into()));
+        wrapped.as_int().unwrap_or(0)
+    }
 }
 
 impl Function {

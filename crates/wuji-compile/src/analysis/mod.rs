@@ -6,6 +6,7 @@ pub mod calls;
 pub mod cost;
 pub mod effects;
 pub mod entries;
+pub mod launch_bound;
 pub mod merging;
 pub mod ownership;
 pub mod uniformity;

@@ -127,10 +127,7 @@ fn upkeep(
     let range = types.len();
     let name = format!("{}.{what}.{tree}", m.name);
     let shared = |hi: Bound, hints: LoopHints| TaskKind::Chunks {
-        dims: vec![RangeDim {
-            lo: Bound::Const(0),
-            hi,
-        }],
+        dims: vec![RangeDim::new(Bound::Const(0), hi)],
         unit: 1,
         hints,
     };

@@ -4,6 +4,7 @@
 //! are pure and cheap, and otherwise passed in a temp.
 
 use crate::analysis::effects::Source;
+use crate::analysis::launch_bound::launch_bound;
 use crate::passes::Cx;
 use crate::rewrite::{Map, copy_body, copy_inst, count_unsigned};
 use cranelift_entity::{PrimaryMap, SecondaryMap};
@@ -320,18 +321,10 @@ impl Split<'_> {
     /// Allocates temps for bounds that are neither constants nor parameters.
     fn plan_bounds(&mut self, inst: Inst) {
         for v in self.f.insts[inst].args.clone() {
-            if self.plain_bound(v).is_none() {
+            if launch_bound(self.f, v).is_none() {
                 self.temp_for(v);
             }
         }
-    }
-
-    fn plain_bound(&self, v: Value) -> Option<Bound> {
-        if let Some(c) = self.f.constant(v).and_then(Imm::as_int) {
-            return i64::try_from(c).ok().map(Bound::Const);
-        }
-        let at = self.f.params().iter().position(|p| *p == v)?;
-        Some(Bound::Param(at as u32))
     }
 
     /// A function with the kernel's parameters, and the mapping of values. Only what a task needs is copied, so
@@ -508,14 +501,11 @@ impl Split<'_> {
                 let bounds: Vec<Bound> = data
                     .args
                     .iter()
-                    .map(|v| {
-                        self.plain_bound(*v)
-                            .unwrap_or_else(|| Bound::Temp(self.temps[v]))
-                    })
+                    .map(|v| launch_bound(self.f, *v).unwrap_or_else(|| Bound::Temp(self.temps[v])))
                     .collect();
                 let dims = bounds
                     .chunks(2)
-                    .map(|b| RangeDim { lo: b[0], hi: b[1] })
+                    .map(|b| RangeDim::new(b[0], b[1]))
                     .collect();
                 TaskKind::Range { dims, hints }
             }

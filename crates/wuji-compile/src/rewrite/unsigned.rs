@@ -2,7 +2,7 @@
 
 use smallvec::smallvec;
 use wuji_ir::entities::{Inst, Value};
-use wuji_ir::module::{Function, Span, ValueDef, Values};
+use wuji_ir::module::{Function, InstData, Span, ValueDef, Values};
 use wuji_ir::ops::{BinOp, CmpOp, Domain, Op};
 use wuji_ir::types::{BOOL, I64, Imm, Scalar, Type, U64};
 
@@ -29,10 +29,16 @@ pub fn count_unsigned(f: &mut Function) {
     f.regions[entry].insts = out;
 }
 
-/// A constant that `i64` holds.
+/// A constant that `i64` holds, or the extent of an array.
 fn is_small(f: &Function, v: Value) -> bool {
     let constant = f.constant(v).and_then(Imm::as_int);
-    constant.is_some_and(|c| i64::try_from(c).is_ok())
+    let op = |v: Value| f.def(v).map(|def| &f.insts[def]);
+    let extent = op(v).is_some_and(|convert| {
+        let of = convert.args.first().and_then(|of| op(*of));
+        let is_extent = |of: &InstData| matches!(of.op, Op::ArrayExtent(..));
+        matches!(convert.op, Op::Convert(_)) && of.is_some_and(is_extent)
+    });
+    extent || constant.is_some_and(|c| i64::try_from(c).is_ok())
 }
 
 fn count_axis(

@@ -3,12 +3,13 @@
 use crate::bank::Bank;
 use crate::graph::{Edge, EdgeKind, Graph, Node, State, sorted};
 use crate::print::Names;
-use crate::summary::{Bound, FieldUse, IndexSource, Reach, Space, is_sparse};
+use crate::summary::{FieldUse, IndexSource, Reach, Space, is_sparse};
 use crate::task::Task;
 use crate::window::Fuel;
 use std::sync::Arc;
 use wuji_compile::{Math, Options};
 use wuji_ir::entities::Field;
+use wuji_ir::module::{Bound, BoundBase};
 use wuji_ir::ops::AtomicOp;
 use wuji_ir::types::{Imm, Type};
 
@@ -305,6 +306,13 @@ pub(crate) fn value(node: &Node, bound: Bound) -> Option<i128> {
             let slot = *m.param_slots().get(n as usize)?;
             Imm::from_bits(scalar, *node.params.get(slot)?).as_int()
         }
+        Bound::Sum { base, plus, scalar } => {
+            let BoundBase::Param(n) = base else {
+                return None;
+            };
+            Some(Bound::sum(value(node, Bound::Param(n))?, plus, scalar))
+        }
+        Bound::Temp(_) | Bound::List(..) => None,
     }
 }
 

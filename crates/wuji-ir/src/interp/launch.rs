@@ -10,7 +10,7 @@ use super::{Machine, Memory, Outcome, Printed, Report};
 use crate::Result;
 use crate::entities::{Func, Message, Node, Temp, Tree, Value};
 use crate::message::format_message;
-use crate::module::{Bound, Copies, Function, RangeDim, SiteKind, Span, Task, TaskKind};
+use crate::module::{Bound, BoundBase, Copies, Function, RangeDim, SiteKind, Span, Task, TaskKind};
 use crate::ops::LoopHints;
 use crate::random;
 use crate::types::{Imm, Scalar};
@@ -262,7 +262,7 @@ impl<'m> Launch<'_, 'm> {
     /// Lower bound and extent.
     fn range(&self, dim: &RangeDim) -> Result<(i128, u64)> {
         let (lo, hi) = (self.bound(dim.lo)?, self.bound(dim.hi)?);
-        Ok((lo, (hi - lo).max(0) as u64))
+        Ok((lo, dim.count(lo, hi) as u64))
     }
 
     fn bound(&self, bound: Bound) -> Result<i128> {
@@ -272,6 +272,15 @@ impl<'m> Launch<'_, 'm> {
             Bound::Param(k) => {
                 let slot = m.param_slots().get(k as usize).copied();
                 slot.and_then(|s| self.params.get(s)).copied()
+            }
+            Bound::Sum { base, plus, scalar } => {
+                let base = match base {
+                    BoundBase::Param(k) => self.bound(Bound::Param(k))?,
+                    BoundBase::Extent(a, axis) => {
+                        self.machine.arrays.get(a).view.extents[usize::from(axis)].into()
+                    }
+                };
+                return Ok(Bound::sum(base, plus, scalar));
             }
             Bound::Temp(t) => self.read_temp(t).first().copied(),
             Bound::List(tree, node) => self.listed(tree, node),

@@ -175,7 +175,7 @@ pub struct LoopHints {
 }
 
 /// The default block size on a GPU.
-const THREADS: u32 = 256;
+pub const THREADS: u32 = 256;
 /// The largest block size.
 pub const MOST_THREADS: u32 = 1024;
 /// Threads of a warp.

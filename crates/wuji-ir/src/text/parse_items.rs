@@ -11,6 +11,7 @@ use crate::ops::AtomicOp;
 use crate::types::StructType;
 use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
+use std::num::NonZeroU32;
 
 /// A parsed node, with the numbers of the text.
 struct ReadNode {
@@ -409,7 +410,7 @@ impl Parser<'_> {
                     (Some(param), p.c.signed("a distance")?)
                 }
                 Bound::Param(param) => (Some(param), 0),
-                Bound::Temp(_) | Bound::List(..) => {
+                Bound::Sum { .. } | Bound::Temp(_) | Bound::List(..) => {
                     let why = "a slice is at a number or a parameter".to_owned();
                     return Err(p.c.error("W0002", at, why));
                 }
@@ -478,11 +479,41 @@ impl Parser<'_> {
     fn dims(&mut self) -> Result<Vec<RangeDim>> {
         self.c.expect("(")?;
         self.list(")", |p| {
-            let lo = p.bound()?;
+            let lo = p.bound_of_range()?;
             p.c.expect("..")?;
-            let hi = p.bound()?;
-            Ok(RangeDim { lo, hi })
+            let hi = p.bound_of_range()?;
+            let mut dim = RangeDim::new(lo, hi);
+            if p.c.eat_word("by") {
+                let at = p.c.here();
+                let step = p.c.number("a step", u32::MAX.into())? as u32;
+                dim.step = NonZeroU32::new(step)
+                    .ok_or_else(|| p.c.error("W0002", at, "a step is at least 1".to_owned()))?;
+            }
+            Ok(dim)
         })
+    }
+
+    /// `p0 plus -1 as i32`, `extent a1.0 plus 0 as i64`, or another bound.
+    fn bound_of_range(&mut self) -> Result<Bound> {
+        let base = if self.c.eat_word("extent") {
+            let array = self.array()?;
+            self.c.expect(".")?;
+            BoundBase::Extent(array, self.c.number("an axis", 255)? as u8)
+        } else {
+            match self.bound()? {
+                Bound::Param(p) if self.c.peek_word() == Some("plus") => BoundBase::Param(p),
+                other => return Ok(other),
+            }
+        };
+        self.c.expect_word("plus")?;
+        let plus = self.c.signed("a number")?;
+        self.c.expect_word("as")?;
+        let at = self.c.here();
+        let scalar = self.ty()?.as_scalar().ok_or_else(|| {
+            let why = "a bound has a scalar type".to_owned();
+            self.c.error("W0002", at, why)
+        })?;
+        Ok(Bound::Sum { base, plus, scalar })
     }
 
     fn bound(&mut self) -> Result<Bound> {

@@ -340,6 +340,9 @@ fn print_dims(dims: &[RangeDim], out: &mut String) -> fmt::Result {
     for (k, dim) in dims.iter().enumerate() {
         let comma = if k == 0 { "" } else { ", " };
         write!(out, "{comma}{}..{}", BoundName(dim.lo), BoundName(dim.hi))?;
+        if dim.step.get() > 1 {
+            write!(out, " by {}", dim.step)?;
+        }
     }
     out.push(')');
     Ok(())
@@ -392,6 +395,13 @@ impl fmt::Display for BoundName {
         match self.0 {
             Bound::Const(n) => write!(f, "{n}"),
             Bound::Param(p) => write!(f, "p{p}"),
+            Bound::Sum { base, plus, scalar } => {
+                match base {
+                    BoundBase::Param(p) => write!(f, "p{p}")?,
+                    BoundBase::Extent(a, axis) => write!(f, "extent {a}.{axis}")?,
+                }
+                write!(f, " plus {plus} as {scalar}")
+            }
             Bound::Temp(t) => write!(f, "{t}"),
             Bound::List(tree, node) => write!(f, "list {tree}.{node}"),
         }

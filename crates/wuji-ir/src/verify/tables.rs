@@ -301,6 +301,10 @@ fn task(m: &Module, task: &Task) -> Result<()> {
         TaskKind::Serial => takes(m, task.func, &who, &[]),
         TaskKind::Range { dims, .. } => {
             bounds(m, &who, dims)?;
+            if dims.iter().any(|dim| dim.step.get() > 1) {
+                let why = format!("{who} only the dimensions of chunks have steps");
+                return Err(Error::new("W0035", why));
+            }
             let indices = indices(dims.len())?;
             for ty in &indices {
                 integer(&who, *ty)?;
@@ -407,6 +411,19 @@ fn bounds(m: &Module, who: &str, dims: &[RangeDim]) -> Result<()> {
         let (name, ty) = match bound {
             Bound::Const(_) => continue,
             Bound::Param(p) => (format!("p{p}"), m.params.get(p as usize).map(|p| p.ty)),
+            Bound::Sum { base, scalar, .. } => {
+                let (name, ty) = match base {
+                    BoundBase::Param(p) => {
+                        (format!("p{p}"), m.params.get(p as usize).map(|p| p.ty))
+                    }
+                    BoundBase::Extent(a, axis) => {
+                        let array = m.arrays.get(a).filter(|array| axis < array.rank);
+                        (format!("extent {a}.{axis}"), array.map(|_| I64))
+                    }
+                };
+                integer(who, Type::Scalar(scalar))?;
+                (name, ty)
+            }
             Bound::Temp(t) => (t.to_string(), m.temps.get(t).map(|t| t.ty)),
             Bound::List(tree, node) => {
                 let found = ids::walk(m, tree, node).map(|()| I64);

@@ -134,10 +134,10 @@ fn dangling_ids() {
             });
         }),
         broken(|m| {
-            let dims = vec![RangeDim {
-                lo: Bound::Param(far),
-                hi: Bound::Temp(Temp::from_u32(far)),
-            }];
+            let dims = vec![RangeDim::new(
+                Bound::Param(far),
+                Bound::Temp(Temp::from_u32(far)),
+            )];
             m.kernel = None;
             m.tasks.push(Task {
                 lists: None,

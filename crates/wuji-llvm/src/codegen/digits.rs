@@ -19,9 +19,9 @@ pub(super) struct Digit {
     /// Of the first index; then the phis of the loop.
     quotient: Val,
     remainder: Val,
-    /// Of the step of the index.
+    /// Of the step of the index. `None`: the step is a multiple of what the index is divided by, so the remainder never changes.
     quotient_step: Val,
-    remainder_step: Val,
+    remainder_step: Option<Val>,
 }
 
 /// The instructions that compute a digit.
@@ -44,7 +44,7 @@ fn divisions(f: &Function, body: Region, dividend: Value) -> Option<Divisions> {
         let own = insts.iter().filter(|i| divides(i, op) == Some(by));
         own.copied().collect::<Vec<Inst>>()
     };
-    let inside = f.def(by).is_some_and(|def| insts.contains(&def));
+    let inside = f.constant(by).is_none() && f.def(by).is_some_and(|def| insts.contains(&def));
     let wide = f.ty(dividend) == Type::Scalar(Scalar::I64);
     (wide && !inside && is_positive(f, by)).then(|| Divisions {
         by,
@@ -53,19 +53,41 @@ fn divisions(f: &Function, body: Region, dividend: Value) -> Option<Divisions> {
     })
 }
 
-/// Whether a number that is not a constant is at least one. LLVM divides by constants without a division.
+/// The divisions of the index of a loop, and of each quotient, up to the last that is not by a constant: LLVM divides by constants
+/// without a division.
+fn chain(f: &Function, body: Region) -> Vec<Divisions> {
+    let mut chain: Vec<Divisions> = Vec::new();
+    let mut dividend = Some(f.regions[body].params[0]);
+    while let Some(found) = dividend.and_then(|v| divisions(f, body, v)) {
+        dividend = found.quotients.first().map(|i| f.result(*i));
+        chain.push(found);
+    }
+    let last = (chain.iter()).rposition(|d| f.constant(d.by).is_none());
+    chain.truncate(last.map_or(0, |k| k + 1));
+    chain
+}
+
+/// Whether a number is at least one.
 fn is_positive(f: &Function, v: Value) -> bool {
+    let positive = |v: &Value| (f.constant(*v).and_then(Imm::as_int)).is_some_and(|n| n >= 1);
+    if positive(&v) {
+        return true;
+    }
     let Some(def) = f.def(v) else {
         return false;
     };
     let data = &f.insts[def];
-    let positive = |v: &Value| (f.constant(*v).and_then(Imm::as_int)).is_some_and(|n| n >= 1);
     data.op == Op::Binary(BinOp::Max) && data.args.iter().any(positive)
 }
 
 impl FunctionGen<'_, '_, '_> {
     /// The digits of the first index of a thread, before its loop.
-    pub(super) fn first_digits(&self, inst: Inst, first: Val, step: Val) -> Result<Vec<Digit>> {
+    pub(super) fn first_digits(
+        &self,
+        inst: Inst,
+        first: Val,
+        (step, multiple): (Val, u32),
+    ) -> Result<Vec<Digit>> {
         let data = &self.f.insts[inst];
         let body = data.regions[0];
         let mut digits: Vec<Digit> = Vec::new();
@@ -73,20 +95,25 @@ impl FunctionGen<'_, '_, '_> {
         if !self.f.params().contains(&data.args[0]) {
             return Ok(digits);
         }
-        let mut dividend = Some(self.f.regions[body].params[0]);
         let (mut first, mut step) = (first, step);
-        while let Some(divisions) = dividend.and_then(|v| divisions(self.f, body, v)) {
-            let by = self.get(divisions.by)?;
+        let mut multiple = i128::from(multiple);
+        for divisions in chain(self.f, body) {
+            let constant = self.f.constant(divisions.by).and_then(Imm::as_int);
+            let by = match constant.and_then(|n| i64::try_from(n).ok()) {
+                Some(n) => self.unit.emit.const_i64(n),
+                None => self.get(divisions.by)?,
+            };
             let e = &self.unit.emit;
             let quotient = |v: Val| e.binary(LLVMOpcode::LLVMUDiv, v, by);
             let remainder = |v: Val| e.binary(LLVMOpcode::LLVMURem, v, by);
-            dividend = divisions.quotients.first().map(|i| self.f.result(*i));
+            let whole = constant.filter(|n| multiple % n == 0);
+            multiple = whole.map_or(1, |n| multiple / n);
             let digit = Digit {
                 by,
                 quotient: quotient(first),
                 remainder: remainder(first),
                 quotient_step: quotient(step),
-                remainder_step: remainder(step),
+                remainder_step: whole.is_none().then(|| remainder(step)),
                 divisions,
             };
             (first, step) = (digit.quotient, digit.quotient_step);
@@ -105,7 +132,11 @@ impl FunctionGen<'_, '_, '_> {
                 e.add_incoming(phi, v, from);
                 phi
             };
-            let (quotient, remainder) = (phi(digit.quotient), phi(digit.remainder));
+            let quotient = phi(digit.quotient);
+            let remainder = match digit.remainder_step {
+                Some(_) => phi(digit.remainder),
+                None => digit.remainder,
+            };
             for (insts, value) in [
                 (&digit.divisions.quotients, quotient),
                 (&digit.divisions.remainders, remainder),
@@ -129,7 +160,12 @@ impl FunctionGen<'_, '_, '_> {
         let e = &self.unit.emit;
         let mut carry = e.const_i64(0);
         for digit in digits {
-            let sum = e.add(e.add(digit.remainder, digit.remainder_step), carry);
+            let Some(step) = digit.remainder_step else {
+                let quotient = e.add(digit.quotient, digit.quotient_step);
+                e.add_incoming(digit.quotient, quotient, latch);
+                continue;
+            };
+            let sum = e.add(e.add(digit.remainder, step), carry);
             let over = e.icmp(LLVMIntUGE, sum, digit.by);
             let remainder = e.select(over, e.sub(sum, digit.by), sum);
             carry = e.cast(LLVMOpcode::LLVMZExt, over, e.i64_ty());

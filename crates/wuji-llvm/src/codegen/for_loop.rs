@@ -19,7 +19,7 @@ enum Steps {
     /// By any other step: a trip count ends the loop, so that the index cannot wrap.
     Counted { trips: Val, step: Val },
     /// By the number of GPU threads; each thread starts at its own index (a grid-stride loop).
-    Strided { step: Val },
+    Strided { step: Val, multiple: u32 },
 }
 
 /// LLVM's loop vectorizer takes time quadratic in the length of a body, and rarely vectorizes long ones.
@@ -179,7 +179,10 @@ impl FunctionGen<'_, '_, '_> {
         let own = e.icmp(LLVMIntULT, stride.first, e.sub(hi, lo));
         let guard = e.and(some, own);
         let lo = e.add(lo, stride.first);
-        let steps = Steps::Strided { step: stride.step };
+        let steps = Steps::Strided {
+            step: stride.step,
+            multiple: stride.multiple,
+        };
         Ok(Some((guard, LoopRange { lo, hi, steps })))
     }
 
@@ -232,7 +235,9 @@ impl FunctionGen<'_, '_, '_> {
             strips = Some(Strips { head: outer, phis });
         }
         let digits = match (&range.steps, &strips) {
-            (Steps::Strided { step }, None) => self.first_digits(inst, range.lo, *step)?,
+            (Steps::Strided { step, multiple }, None) => {
+                self.first_digits(inst, range.lo, (*step, *multiple))?
+            }
             _ => Vec::new(),
         };
         let e = &self.unit.emit;
@@ -495,7 +500,7 @@ impl FunctionGen<'_, '_, '_> {
             // The index after the last iteration may wrap, but is not used.
             Steps::Counted { step, .. } => e.add_no_wrap(index, *step, signed),
             // The index may wrap past the end; it is not used then.
-            Steps::Strided { step } => {
+            Steps::Strided { step, .. } => {
                 let more = e.icmp(LLVMIntULT, *step, e.sub(hi, index));
                 return (e.add(index, *step), None, more);
             }
@@ -559,7 +564,7 @@ impl FunctionGen<'_, '_, '_> {
                 (hi, Steps::Counted { trips, step })
             }
             // Only single-threaded loops are strip-mined.
-            (Steps::Strided { step }, _) => (hi, Steps::Strided { step: *step }),
+            (steps @ Steps::Strided { .. }, _) => (hi, *steps),
         }
     }
 

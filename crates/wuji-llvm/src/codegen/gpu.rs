@@ -20,7 +20,7 @@ use wuji_compile::nodes::{UPKEEP, memories};
 use wuji_ir::Result;
 use wuji_ir::entities::{Array, Func, Inst, Region, Value};
 use wuji_ir::layout::header;
-use wuji_ir::module::{Bound, Function, Module, RangeDim, SiteKind, Task, TaskKind};
+use wuji_ir::module::{Bound, BoundBase, Function, Module, RangeDim, SiteKind, Task, TaskKind};
 use wuji_ir::ops::{
     AtomicOp, BinOp, ControlOp, Effect, ForKind, MOST_THREADS, Op, Sharing, Shuffle, Space, WARP,
 };
@@ -77,6 +77,8 @@ pub(crate) fn block_size(task: &Task) -> u32 {
 pub(super) struct Stride {
     pub(super) first: Val,
     pub(super) step: Val,
+    /// The step is a multiple of this.
+    pub(super) multiple: u32,
 }
 
 /// The memory that a set of functions writes to.
@@ -243,7 +245,7 @@ impl Unit<'_, '_> {
     /// Calls the function once for each of the thread's units.
     fn call_for_each_unit(&self, kernel: Fun, inner: Fun, context: Val, units: Val) {
         let e = &self.emit;
-        let Stride { first, step } = self.stride();
+        let Stride { first, step, .. } = self.stride(1);
         let before = e.current();
         let head = e.append_block(kernel, c"unit");
         let body = e.append_block(kernel, c"run");
@@ -267,14 +269,15 @@ impl Unit<'_, '_> {
         e.cast(LLVMOpcode::LLVMZExt, v, e.i64_ty())
     }
 
-    /// The global index of this thread, and the number of threads.
-    fn stride(&self) -> Stride {
+    /// The global index of this thread, and the number of threads, in blocks of a multiple of this many.
+    fn stride(&self, multiple: u32) -> Stride {
         let e = &self.emit;
         let (block, thread) = (self.block_stride(), self.thread_stride());
         let mul = |a: Val, b: Val| e.binary(LLVMOpcode::LLVMMul, a, b);
         Stride {
             first: e.add(mul(block.first, thread.step), thread.first),
             step: mul(block.step, thread.step),
+            multiple,
         }
     }
 
@@ -283,6 +286,7 @@ impl Unit<'_, '_> {
         Stride {
             first: self.special_register("ctaid"),
             step: self.special_register("nctaid"),
+            multiple: 1,
         }
     }
 
@@ -291,6 +295,7 @@ impl Unit<'_, '_> {
         Stride {
             first: self.special_register("tid"),
             step: self.special_register("ntid"),
+            multiple: 1,
         }
     }
 
@@ -310,12 +315,13 @@ impl Unit<'_, '_> {
         let e = &self.emit;
         let mut units = e.const_i64(1);
         for dim in dims {
-            let extent = match (dim.lo, dim.hi) {
-                (Bound::Const(lo), Bound::Const(hi)) => e.const_i64(hi.saturating_sub(lo).max(0)),
-                _ => {
+            let extent = match dim.constant_count() {
+                Some(count) => e.const_i64(i64::try_from(count).unwrap_or(i64::MAX)),
+                None => {
                     let (lo, hi) = (self.bound(context, dim.lo)?, self.bound(context, dim.hi)?);
                     let long = e.intrinsic("llvm.ssub.sat", &[e.i64_ty()], &[hi, lo]);
-                    e.intrinsic("llvm.smax", &[e.i64_ty()], &[long, e.const_i64(0)])
+                    let long = e.intrinsic("llvm.smax", &[e.i64_ty()], &[long, e.const_i64(0)]);
+                    self.steps(long, dim.step.get())
                 }
             };
             if e.is_constant(units) && e.is_constant(extent) {
@@ -330,34 +336,69 @@ impl Unit<'_, '_> {
         Ok(units)
     }
 
+    /// How many steps it takes to reach or pass a distance that is not negative.
+    fn steps(&self, distance: Val, step: u32) -> Val {
+        let e = &self.emit;
+        if step == 1 {
+            return distance;
+        }
+        let by = e.const_i64(step.into());
+        let whole = e.binary(LLVMOpcode::LLVMUDiv, distance, by);
+        let rest = e.binary(LLVMOpcode::LLVMURem, distance, by);
+        let more = e.icmp(LLVMIntNE, rest, e.const_i64(0));
+        e.add(whole, e.cast(LLVMOpcode::LLVMZExt, more, e.i64_ty()))
+    }
+
     fn bound(&self, context: Val, bound: Bound) -> Result<Val> {
         let e = &self.emit;
         let layout = self
             .gpu
             .unwrap_or(crate::abi::DeviceLayout::of(self.module));
         let at = |base: Val, bytes: u64| e.offset(base, e.const_i64(bytes as i64));
-        let number = |base: Val, bytes: u64, s: Scalar| {
-            let v = e.load(e.memory_ty(s), at(base, bytes), s.bytes().min(8));
-            if s.bits() == 64 {
-                // Saturate bounds beyond the range of `i64`.
-                if s.is_signed_int() {
-                    v
-                } else {
-                    e.intrinsic("llvm.umin", &[e.i64_ty()], &[v, e.const_i64(i64::MAX)])
-                }
-            } else if s.is_signed_int() {
-                e.cast(LLVMOpcode::LLVMSExt, v, e.i64_ty())
-            } else {
-                e.cast(LLVMOpcode::LLVMZExt, v, e.i64_ty())
-            }
+        let wide = |v: Val, s: Scalar| match (s.bits(), s.is_signed_int()) {
+            (64, _) => v,
+            (_, true) => e.cast(LLVMOpcode::LLVMSExt, v, e.i64_ty()),
+            (_, false) => e.cast(LLVMOpcode::LLVMZExt, v, e.i64_ty()),
+        };
+        // Bounds beyond the range of `i64` are saturated.
+        let saturated = |v: Val, s: Scalar| match s {
+            Scalar::U64 => e.intrinsic("llvm.umin", &[e.i64_ty()], &[v, e.const_i64(i64::MAX)]),
+            _ => v,
+        };
+        let raw = |base: Val, bytes: u64, s: Scalar| {
+            wide(e.load(e.memory_ty(s), at(base, bytes), s.bytes().min(8)), s)
+        };
+        let number = |base: Val, bytes: u64, s: Scalar| saturated(raw(base, bytes, s), s);
+        let param = |p: u32| {
+            let ty = self.module.params[p as usize].ty;
+            let slot = self.module.param_slots()[p as usize];
+            let s = ty.as_scalar().unwrap_or(Scalar::I64);
+            ((layout.params + 8 * slot) as u64, s)
         };
         Ok(match bound {
             Bound::Const(c) => e.const_i64(c),
             Bound::Param(p) => {
-                let ty = self.module.params[p as usize].ty;
-                let slot = self.module.param_slots()[p as usize];
-                let s = ty.as_scalar().unwrap_or(Scalar::I64);
-                number(context, (layout.params + 8 * slot) as u64, s)
+                let (at, s) = param(p);
+                number(context, at, s)
+            }
+            Bound::Sum { base, plus, scalar } => {
+                let base = match base {
+                    BoundBase::Param(p) => {
+                        let (at, s) = param(p);
+                        raw(context, at, s)
+                    }
+                    BoundBase::Extent(a, axis) => {
+                        let view = layout.arrays + size_of::<ArrayView>() * a.as_u32() as usize;
+                        let extent = offset::ARRAY_EXTENTS + 8 * u64::from(axis);
+                        raw(context, view as u64 + extent, Scalar::I64)
+                    }
+                };
+                let sum = e.add(base, e.const_i64(plus));
+                let own = match scalar.bits() {
+                    64 => sum,
+                    bits => e.cast(LLVMOpcode::LLVMTrunc, sum, e.int_ty(bits)),
+                };
+                saturated(wide(own, scalar), scalar)
             }
             Bound::Temp(t) => {
                 let temps = e.load(e.ptr_ty(), at(context, offset::DEVICE_TEMPS), 8);
@@ -454,7 +495,8 @@ impl FunctionGen<'_, '_, '_> {
             self.stride = Some(self.at_entry(|g| g.unit.block_stride()));
             self.inner_stride = Some(self.at_entry(|g| g.unit.thread_stride()));
         } else {
-            self.stride = Some(self.at_entry(|g| g.unit.stride()));
+            let threads = block_size(task);
+            self.stride = Some(self.at_entry(|g| g.unit.stride(threads)));
         }
         self.cooperative = hints.cooperative;
         // Threads of cooperative blocks end after their iteration, so they cannot take part in a block-wide

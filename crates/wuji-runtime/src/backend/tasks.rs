@@ -1,12 +1,13 @@
 //! Launch plans of lowered modules, shared by backends with compiled code.
 
 use crate::backend::cpu::copies::{CopyPlan, Upkeep};
+use crate::launch::Bindings;
 use crate::program::{broken, integer, tree_memory};
 use crate::sparse::ListPlan;
 use smallvec::SmallVec;
 use wuji_ir::entities::{Field, Node, Temp, Tree};
 use wuji_ir::layout::header;
-use wuji_ir::module::{Bound, Copies, Module, RangeDim, Slice, Task, TaskKind};
+use wuji_ir::module::{Bound, BoundBase, Copies, Module, RangeDim, Slice, Task, TaskKind};
 use wuji_ir::ops::AtomicOp;
 use wuji_ir::types::{Imm, Scalar};
 use wuji_ir::{Error, Result};
@@ -36,7 +37,7 @@ pub(crate) struct TaskPlan {
 
 #[derive(Debug)]
 pub(crate) struct ChunkPlan {
-    pub(crate) dims: SmallVec<[(BoundSource, BoundSource); 1]>,
+    pub(crate) dims: SmallVec<[DimPlan; 1]>,
     /// Iterations in a unit.
     pub(crate) unit: u64,
     /// Iterations per chunk that the user requests.
@@ -49,11 +50,28 @@ pub(crate) struct ChunkPlan {
     pub(crate) cooperative: bool,
 }
 
+/// A dimension of a loop, with the sources of its bounds.
+#[derive(Copy, Clone, Debug)]
+pub(crate) struct DimPlan {
+    lo: BoundSource,
+    hi: BoundSource,
+    /// Bounds and step as in the module.
+    dim: RangeDim,
+}
+
+impl DimPlan {
+    pub(crate) fn bounds(&self) -> [BoundSource; 2] {
+        [self.lo, self.hi]
+    }
+}
+
 /// The source of a loop bound at launch.
 #[derive(Copy, Clone, Debug)]
 pub(crate) enum BoundSource {
     Const(i64),
     Slot(usize, Scalar),
+    /// The extent of an array along an axis.
+    Extent(usize, usize),
     Temp(usize, Scalar),
     /// A word in the memory of a tree.
     Tree(usize, u64),
@@ -64,10 +82,10 @@ impl ChunkPlan {
     fn known_units(&self) -> Result<u64> {
         let mut units = 1u64;
         for dim in &self.dims {
-            let (BoundSource::Const(lo), BoundSource::Const(hi)) = *dim else {
+            let Some(count) = dim.dim.constant_count() else {
                 return Err(broken("a task that keeps copies has no fixed size"));
             };
-            units = units.saturating_mul(hi.saturating_sub(lo).max(0) as u64);
+            units = units.saturating_mul(count);
         }
         Ok(units)
     }
@@ -145,7 +163,13 @@ impl Planner<'_> {
         match &task.kind {
             TaskKind::Serial => Ok(None),
             TaskKind::Chunks { dims, unit, hints } => {
-                let both = |d: &RangeDim| Ok((self.bound(d.lo)?, self.bound(d.hi)?));
+                let both = |dim: &RangeDim| {
+                    Ok(DimPlan {
+                        lo: self.bound(dim.lo)?,
+                        hi: self.bound(dim.hi)?,
+                        dim: *dim,
+                    })
+                };
                 Ok(Some(ChunkPlan {
                     dims: dims.iter().map(both).collect::<Result<_>>()?,
                     unit: (*unit).max(1),
@@ -170,6 +194,12 @@ impl Planner<'_> {
                 let scalar = ty.ok_or_else(|| broken("a loop bound is not a scalar parameter"))?;
                 Ok(BoundSource::Slot(self.slots[p as usize], scalar))
             }
+            Bound::Sum { base, .. } => match base {
+                BoundBase::Param(p) => self.bound(Bound::Param(p)),
+                BoundBase::Extent(a, axis) => {
+                    Ok(BoundSource::Extent(a.as_u32() as usize, usize::from(axis)))
+                }
+            },
             Bound::Temp(t) => {
                 let ty = module.temps.get(t).and_then(|t| t.ty.as_scalar());
                 let scalar = ty.ok_or_else(|| broken("a loop bound is not a scalar temp"))?;
@@ -274,16 +304,25 @@ pub(crate) enum Word {
 }
 
 /// The number of units of a task.
-pub(crate) fn units(plan: &ChunkPlan, params: &[u64], word: impl Fn(Word) -> u64) -> Result<u64> {
-    let value = |place: BoundSource| match place {
+pub(crate) fn units(
+    plan: &ChunkPlan,
+    bindings: &Bindings<'_>,
+    word: impl Fn(Word) -> u64,
+) -> Result<u64> {
+    let source = |place: BoundSource| match place {
         BoundSource::Const(c) => i128::from(c),
-        BoundSource::Slot(at, scalar) => integer(scalar, params[at]),
+        BoundSource::Slot(at, scalar) => integer(scalar, bindings.params[at]),
+        BoundSource::Extent(array, axis) => i128::from(bindings.arrays[array].extents()[axis]),
         BoundSource::Temp(at, scalar) => integer(scalar, word(Word::Temp(at, scalar))),
         BoundSource::Tree(tree, at) => i128::from(word(Word::Tree(tree, at))),
     };
+    let value = |place: BoundSource, bound: Bound| match bound {
+        Bound::Sum { plus, scalar, .. } => Bound::sum(source(place), plus, scalar),
+        Bound::Const(_) | Bound::Param(_) | Bound::Temp(_) | Bound::List(..) => source(place),
+    };
     let mut total = 1u128;
-    for (lo, hi) in &plan.dims {
-        let count = (value(*hi) - value(*lo)).max(0) as u128;
+    for DimPlan { lo, hi, dim } in &plan.dims {
+        let count = dim.count(value(*lo, dim.lo), value(*hi, dim.hi));
         total = total.saturating_mul(count);
     }
     // An empty dimension makes the loop empty, regardless of the others.
@@ -300,17 +339,32 @@ pub(crate) fn units(plan: &ChunkPlan, params: &[u64], word: impl Fn(Word) -> u64
 mod tests {
     use super::*;
 
-    #[test]
-    fn counting_units() {
-        let dims = |dims: &[(BoundSource, BoundSource)]| ChunkPlan {
-            dims: dims.iter().copied().collect(),
+    fn count(dims: &[(BoundSource, BoundSource)], dim: RangeDim) -> Result<u64> {
+        let dims = dims.iter().map(|(lo, hi)| DimPlan {
+            lo: *lo,
+            hi: *hi,
+            dim,
+        });
+        let plan = ChunkPlan {
+            dims: dims.collect(),
             unit: 1,
             block: None,
             serial: false,
             grain_size: 128,
             cooperative: false,
         };
-        let count = |d: &[(BoundSource, BoundSource)]| units(&dims(d), &[u64::MAX], |_| 7);
+        let bindings = Bindings {
+            params: &[u64::MAX],
+            trees: &[],
+            arrays: &[],
+        };
+        units(&plan, &bindings, |_| 7)
+    }
+
+    #[test]
+    fn counting_units() {
+        let plain = RangeDim::new(Bound::Const(0), Bound::Const(0));
+        let count = |dims: &[(BoundSource, BoundSource)]| count(dims, plain);
         let c = BoundSource::Const;
         assert_eq!(count(&[(c(2), c(5)), (c(-1), c(1))]).unwrap(), 6);
         assert_eq!(count(&[(c(5), c(2)), (c(0), c(i64::MAX))]).unwrap(), 0);
@@ -325,5 +379,32 @@ mod tests {
             count(&[(c(i64::MIN), c(i64::MAX))]).unwrap_err().code,
             "W0406"
         );
+    }
+
+    #[test]
+    fn counting_units_with_steps_and_sums() {
+        let step = |step: u32| RangeDim {
+            step: step.try_into().unwrap(),
+            ..RangeDim::new(Bound::Const(0), Bound::Const(0))
+        };
+        let c = BoundSource::Const;
+        assert_eq!(count(&[(c(3), c(19))], step(8)).unwrap(), 2);
+        assert_eq!(count(&[(c(3), c(20))], step(8)).unwrap(), 3);
+        assert_eq!(count(&[(c(3), c(3))], step(8)).unwrap(), 0);
+        assert_eq!(
+            count(&[(c(i64::MIN), c(i64::MAX))], step(8)).unwrap(),
+            1 << 61
+        );
+        let sum = |plus: i64, scalar: Scalar| {
+            let base = BoundBase::Param(0);
+            RangeDim::new(Bound::Const(0), Bound::Sum { base, plus, scalar })
+        };
+        // The parameter is -1.
+        let minus_one = BoundSource::Slot(0, Scalar::I32);
+        let of = |dim: RangeDim| count(&[(c(0), minus_one)], dim).unwrap();
+        assert_eq!(of(sum(11, Scalar::I32)), 10);
+        assert_eq!(of(sum(-5, Scalar::I32)), 0);
+        assert_eq!(of(sum(-5, Scalar::U8)), 250);
+        assert_eq!(of(sum(i64::from(i32::MIN), Scalar::I32)), 0x7fff_ffff);
     }
 }

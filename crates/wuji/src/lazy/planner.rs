@@ -8,7 +8,7 @@ use crate::world::World;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use wuji_flow::summary::{self, Space};
+use wuji_flow::summary::Space;
 use wuji_flow::{Bank, LaunchPlan, Run, Switches, Task, TaskId, Window};
 use wuji_ir::Result;
 use wuji_ir::types::Scalar;
@@ -331,9 +331,9 @@ fn key(launches: &[Pending], trees: &[Vec<u32>], temporaries: &[u32]) -> Vec<u64
         for task in launch.tasks.iter() {
             if let Space::Box(bounds) = &task.summary.space {
                 for bound in bounds.iter().flat_map(|(lo, hi)| [lo, hi]) {
-                    if let summary::Bound::Param(n) = bound {
+                    if let Some(n) = bound.param() {
                         let slots = task.module.param_slots();
-                        let slot = slots.get(*n as usize).copied().unwrap_or(0);
+                        let slot = slots.get(n as usize).copied().unwrap_or(0);
                         key.push(launch.params.get(slot).copied().unwrap_or(0));
                     }
                 }

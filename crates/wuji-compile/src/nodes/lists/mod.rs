@@ -165,10 +165,7 @@ fn list_task(
     let scan = Scan::new(m, services, (tree, node), above, block);
     let mut dims = Vec::new();
     if let Some(wanted) = wanted {
-        dims.push(RangeDim {
-            lo: Bound::Const(0),
-            hi: Bound::Temp(wanted),
-        });
+        dims.push(RangeDim::new(Bound::Const(0), Bound::Temp(wanted)));
     }
     if scan.source() == ScanSource::Arena {
         // The number of cells ever allocated is known only now.
@@ -179,22 +176,13 @@ fn list_task(
             let (blocks, _) = divide(b, cells, block);
             b.store(Place::Temp(temp), &[], blocks);
         }));
-        dims.push(RangeDim {
-            lo: Bound::Const(0),
-            hi: Bound::Temp(temp),
-        });
+        dims.push(RangeDim::new(Bound::Const(0), Bound::Temp(temp)));
     } else {
         let blocks = scan.slots().div_ceil(block);
         if let Some(above) = above {
-            dims.push(RangeDim {
-                lo: Bound::Const(0),
-                hi: Bound::List(tree, above),
-            });
+            dims.push(RangeDim::new(Bound::Const(0), Bound::List(tree, above)));
         }
-        dims.push(RangeDim {
-            lo: Bound::Const(0),
-            hi: Bound::Const(blocks as i64),
-        });
+        dims.push(RangeDim::new(Bound::Const(0), Bound::Const(blocks as i64)));
     }
     types.extend([I64, I64]);
     let mut f = Function::new(name.clone(), &types, &[]);

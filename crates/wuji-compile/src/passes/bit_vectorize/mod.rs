@@ -198,10 +198,7 @@ fn ranges(
         }
         let mut dims = dims.to_vec();
         let words = (from.div_euclid(n), (to + n - 1).div_euclid(n));
-        dims[along] = RangeDim {
-            lo: Bound::Const(words.0),
-            hi: Bound::Const(words.1),
-        };
+        dims[along] = RangeDim::new(Bound::Const(words.0), Bound::Const(words.1));
         let whole = from.rem_euclid(n) == 0 && to.rem_euclid(n) == 0;
         found.push(Candidate {
             indices: (0..dims.len())

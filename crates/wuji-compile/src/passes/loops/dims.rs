@@ -1,6 +1,7 @@
 //! The dimensions of an iteration space: their order, and the choice of units.
 
 use super::Dim;
+use std::num::NonZeroU32;
 use wuji_ir::entities::Region;
 use wuji_ir::module::*;
 use wuji_ir::ops::*;
@@ -15,10 +16,10 @@ pub(super) fn cell_dims(m: &Env, field: wuji_ir::entities::Field, index_order: b
     let data = &m.fields[field];
     let tree = &m.trees[data.tree];
     let dim = |extent: u64, index: usize, scale: u64| Dim {
-        bounds: RangeDim {
-            lo: Bound::Const(0),
-            hi: Bound::Const(i64::try_from(extent).unwrap_or(i64::MAX)),
-        },
+        bounds: RangeDim::new(
+            Bound::Const(0),
+            Bound::Const(i64::try_from(extent).unwrap_or(i64::MAX)),
+        ),
         index,
         scale: scale as i64,
     };
@@ -71,10 +72,7 @@ pub(super) fn rows(dims: &mut Vec<Dim>, from: u64) -> bool {
     }
     let (index, scale) = (last.index, last.scale);
     let dim = |extent: u64, scale: i64| Dim {
-        bounds: RangeDim {
-            lo: Bound::Const(0),
-            hi: Bound::Const(extent as i64),
-        },
+        bounds: RangeDim::new(Bound::Const(0), Bound::Const(extent as i64)),
         index,
         scale,
     };
@@ -92,16 +90,7 @@ const STENCIL: usize = 3;
 /// For stencils, the threads of a block take a tile of the last two dimensions instead of a row, so that their
 /// loads hit the cache.
 pub(super) fn tiles(f: &Function, body: Region, dims: &mut Vec<Dim>) {
-    let mut loads: Vec<(Place, usize)> = Vec::new();
-    for inst in f.insts_in(body) {
-        if let Op::Load(access) = &f.insts[inst].op {
-            match loads.iter_mut().find(|l| l.0 == access.place) {
-                Some(found) => found.1 += 1,
-                None => loads.push((access.place, 1)),
-            }
-        }
-    }
-    if loads.iter().all(|l| l.1 < STENCIL) {
+    if !is_stencil(f, body) {
         return;
     }
     // The last dimension is the row of neighbours.
@@ -115,24 +104,69 @@ pub(super) fn tiles(f: &Function, body: Region, dims: &mut Vec<Dim>) {
     let (Some(high), Some(wide)) = (whole(above, TILE.0), whole(along, TILE.1)) else {
         return;
     };
-    let dim = |like: &Dim, extent: u64, times: u64| Dim {
-        bounds: RangeDim {
-            lo: Bound::Const(0),
-            hi: Bound::Const(extent as i64),
-        },
-        index: like.index,
-        scale: like.scale * times as i64,
-    };
     let new = [
-        dim(above, high / TILE.0, TILE.0),
-        dim(along, wide / TILE.1, TILE.1),
-        dim(above, TILE.0, 1),
-        dim(along, TILE.1, 1),
+        part(above, high / TILE.0, TILE.0),
+        part(along, wide / TILE.1, TILE.1),
+        part(above, TILE.0, 1),
+        part(along, TILE.1, 1),
     ];
     let row = dims.pop();
     dims.truncate(dims.len() - 2);
     dims.extend(new);
     dims.extend(row);
+}
+
+/// The same for a range whose extents are unknown, or not divisible: tiles at its end are cut off.
+pub(super) fn cut_tiles(f: &Function, body: Region, dims: &mut Vec<Dim>) {
+    let [.., above, along] = &dims[..] else {
+        return;
+    };
+    // A field may have several dimensions for one index.
+    let plain = |dim: &Dim| dims.iter().filter(|d| d.index == dim.index).count() == 1;
+    let large = |dim: &Dim, side: u64| dim.constant_extent().is_none_or(|e| e >= side);
+    if !(plain(above) && plain(along))
+        || !(large(above, TILE.0) && large(along, TILE.1))
+        || !is_stencil(f, body)
+    {
+        return;
+    }
+    let stepped = |like: &Dim, side: u64| Dim {
+        bounds: RangeDim {
+            step: NonZeroU32::new(side as u32).unwrap_or(NonZeroU32::MIN),
+            ..like.bounds
+        },
+        ..*like
+    };
+    let new = [
+        stepped(above, TILE.0),
+        stepped(along, TILE.1),
+        part(above, TILE.0, 1),
+        part(along, TILE.1, 1),
+    ];
+    dims.truncate(dims.len() - 2);
+    dims.extend(new);
+}
+
+/// Numbers from zero, which count for an index as often as given.
+fn part(like: &Dim, extent: u64, times: u64) -> Dim {
+    Dim {
+        bounds: RangeDim::new(Bound::Const(0), Bound::Const(extent as i64)),
+        index: like.index,
+        scale: like.scale * times as i64,
+    }
+}
+
+fn is_stencil(f: &Function, body: Region) -> bool {
+    let mut loads: Vec<(Place, usize)> = Vec::new();
+    for inst in f.insts_in(body) {
+        if let Op::Load(access) = &f.insts[inst].op {
+            match loads.iter_mut().find(|l| l.0 == access.place) {
+                Some(found) => found.1 += 1,
+                None => loads.push((access.place, 1)),
+            }
+        }
+    }
+    loads.iter().any(|l| l.1 >= STENCIL)
 }
 
 /// Whether an iteration is short: few instructions and no loops.

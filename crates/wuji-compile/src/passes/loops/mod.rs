@@ -18,14 +18,14 @@ use crate::analysis::cost;
 use crate::options::{Options, Target};
 use crate::passes::Cx;
 use crate::rewrite::Substitution;
-use dims::{MANY, cell_dims, few, is_short, rows, split, tiles};
+use dims::{MANY, cell_dims, cut_tiles, few, is_short, rows, split, tiles};
 use nest::extents;
 use sparse::{ListLoop, Mask};
 use temps::TempValues;
 use threads::prepare_threads;
 use wuji_ir::Result;
 use wuji_ir::build::Builder;
-use wuji_ir::entities::{Field, Func, Region, Value};
+use wuji_ir::entities::{Field, Func, Label, Region, Value};
 use wuji_ir::module::*;
 use wuji_ir::ops::*;
 use wuji_ir::types::{I64, Scalar, Type};
@@ -106,12 +106,12 @@ struct Dim {
 
 impl Dim {
     fn constant_extent(&self) -> Option<u64> {
-        match (self.bounds.lo, self.bounds.hi) {
-            (Bound::Const(lo), Bound::Const(hi)) => {
-                Some(u64::try_from(i128::from(hi) - i128::from(lo)).unwrap_or(0))
-            }
-            _ => None,
-        }
+        self.bounds.constant_count()
+    }
+
+    /// The numbers of a stepped dimension begin tiles, and the last tile may be cut off.
+    fn is_stepped(&self) -> bool {
+        self.bounds.step.get() > 1
     }
 }
 
@@ -168,6 +168,7 @@ fn chunk(
         gpu: options.target == Target::Cuda,
         bounds: Vec::new(),
         dims: &space.dims,
+        tiled: None,
         mask: None,
         domain: space.list.as_ref().map(|(_, f)| extents(b.env, *f)),
         body,
@@ -222,15 +223,15 @@ fn schedule(
     let outer = match options.target {
         Target::Cpu => split(&space.dims),
         Target::Cuda => {
-            if space.list.is_none()
-                && !hints.serial
-                && !hints.cooperative
-                && is_short(f, body)
-                && rows(&mut space.dims, options.rows_from.unwrap_or(MANY))
-            {
+            let short =
+                space.list.is_none() && !hints.serial && !hints.cooperative && is_short(f, body);
+            if short && rows(&mut space.dims, options.rows_from.unwrap_or(MANY)) {
                 tiles(f, body, &mut space.dims);
                 Some(space.dims.len() - 1)
             } else {
+                if short {
+                    cut_tiles(f, body, &mut space.dims);
+                }
                 Some(space.dims.len())
             }
         }
@@ -248,10 +249,17 @@ fn task_kind(space: &IterationSpace<'_>, schedule: &Schedule, target: Target) ->
     let Some((list, _)) = &space.list else {
         let outer = schedule.outer.unwrap_or(dims.len());
         let extents = dims[outer..].iter().filter_map(Dim::constant_extent);
+        let spread = LoopHints {
+            block_size: hints.block_size.or(small_blocks(&dims[..outer])),
+            ..hints
+        };
         return TaskKind::Chunks {
             dims: dims[..outer].iter().map(|d| d.bounds).collect(),
             unit: extents.product(),
-            hints,
+            hints: match target {
+                Target::Cuda if !hints.cooperative && !hints.serial => spread,
+                Target::Cuda | Target::Cpu => hints,
+            },
         };
     };
     let unit = list.unit(dims);
@@ -271,10 +279,10 @@ fn task_kind(space: &IterationSpace<'_>, schedule: &Schedule, target: Target) ->
             },
         },
         Target::Cuda => {
-            let inside = RangeDim {
-                lo: Bound::Const(0),
-                hi: Bound::Const(i64::try_from(unit).unwrap_or(i64::MAX)),
-            };
+            let inside = RangeDim::new(
+                Bound::Const(0),
+                Bound::Const(i64::try_from(unit).unwrap_or(i64::MAX)),
+            );
             TaskKind::Chunks {
                 unit: 1,
                 dims: vec![list.bounds(), inside],
@@ -306,6 +314,18 @@ fn keeps_near(m: &Env, f: &Function, body: Region, sm: u32) -> bool {
 /// scratchpads.
 fn threads_for(elements: u64) -> u32 {
     elements.clamp(64, 256).next_multiple_of(WARP.into()) as u32
+}
+
+/// Multiprocessors of a large GPU.
+const MULTIPROCESSORS: u64 = 128;
+
+/// The block size for few units, so that all multiprocessors have some of them.
+fn small_blocks(dims: &[Dim]) -> Option<u32> {
+    let mut extents = dims.iter().map(Dim::constant_extent);
+    let units = extents.try_fold(1u64, |n, e| n.checked_mul(e?))?;
+    let each = units.div_ceil(MULTIPROCESSORS);
+    let warps = each.div_ceil(WARP.into()).max(1) as u32;
+    (warps * WARP < THREADS).then_some(warps * WARP)
 }
 
 /// Moves the early return of a body out of the loop, so that the whole chunk is skipped.
@@ -341,6 +361,8 @@ struct Nest<'a> {
     short: bool,
     gpu: bool,
     dims: &'a [Dim],
+    /// The loop over units, if stepped dimensions are among them.
+    tiled: Option<Label>,
     /// The mask of active cells of a box.
     mask: Option<Mask>,
     /// Extents of the indices, if they differ from the product of the dimensions.

@@ -1,5 +1,6 @@
 //! Emits loop nests over dimensions.
 
+use super::sparse::continue_unless;
 use super::temps::TempValues;
 use super::{Bounds, Nest};
 use smallvec::smallvec;
@@ -17,8 +18,8 @@ impl Nest<'_> {
             let extent = match dim.constant_extent() {
                 Some(e) => b.i64(e as i64),
                 None => {
-                    let most = b.binary(BinOp::Max, lo, hi);
-                    b.binary(BinOp::Sub, most, lo)
+                    let long = distance(b, lo, hi);
+                    steps(b, long, dim.bounds.step.get())
                 }
             };
             self.bounds.push(Bounds { lo, hi, extent });
@@ -47,6 +48,7 @@ impl Nest<'_> {
                 } else {
                     nest.unravel(b, u, outer)
                 };
+                nest.tiled = Some(label);
                 nest.indices(b, &numbers);
             });
             b.region = at;
@@ -183,7 +185,19 @@ impl Nest<'_> {
             } else {
                 own
             };
+            let step = self.dims[k].bounds.step.get();
+            let own = if step > 1 {
+                let step = b.i64(step.into());
+                b.binary(BinOp::Mul, own, step)
+            } else {
+                own
+            };
             let number = b.binary(BinOp::Add, own, lo);
+            if step > 1 {
+                // Indices in tiles are checked one by one.
+                numbers[k] = number;
+                continue;
+            }
             let one = b.i64(1);
             let last = b.binary(BinOp::Sub, hi, one);
             let number = b.binary(BinOp::Max, number, lo);
@@ -246,6 +260,7 @@ impl Nest<'_> {
                 None => part,
             });
         }
+        self.skip_cut_off(b, &wide);
         let mut coordinates = Vec::new();
         for (k, ty) in self.index_types.clone().iter().enumerate() {
             let value = match wide[k] {
@@ -267,6 +282,20 @@ impl Nest<'_> {
             self.subst.set(self.old_indices[k], narrow);
         }
         self.iteration_number(b, &coordinates);
+    }
+
+    /// Skips indices in tiles that are beyond the end of a dimension.
+    fn skip_cut_off(&self, b: &mut Builder, wide: &[Option<Value>]) {
+        let Some(label) = self.tiled else {
+            return;
+        };
+        let dims = self.dims.iter().zip(&self.bounds);
+        for (dim, Bounds { hi, .. }) in dims.filter(|(d, _)| d.is_stepped()) {
+            if let Some(index) = wide[dim.index] {
+                let inside = b.compare(CmpOp::Lt, index, *hi);
+                continue_unless(b, inside, label);
+            }
+        }
     }
 
     /// Row-major over the domain, independent of the loop order. Coordinates are without origins.
@@ -304,6 +333,10 @@ impl Nest<'_> {
     pub(super) fn index_domain(&self, b: &mut Builder, index: usize) -> (Value, Value) {
         if let Some(domain) = &self.domain {
             return (b.i64(0), b.i64(domain[index] as i64));
+        }
+        let mut dims = self.dims.iter().zip(&self.bounds);
+        if let Some((_, cut)) = dims.find(|(d, _)| d.index == index && d.is_stepped()) {
+            return (cut.lo, distance(b, cut.lo, cut.hi));
         }
         let mut lo = b.i64(0);
         let mut extent = b.i64(1);
@@ -346,6 +379,27 @@ impl Nest<'_> {
     }
 }
 
+/// How many numbers there are in `lo..hi`.
+fn distance(b: &mut Builder, lo: Value, hi: Value) -> Value {
+    let most = b.binary(BinOp::Max, lo, hi);
+    b.binary(BinOp::Sub, most, lo)
+}
+
+/// How many steps it takes to reach or pass a distance.
+fn steps(b: &mut Builder, distance: Value, step: u32) -> Value {
+    if step == 1 {
+        return distance;
+    }
+    // Without overflow: the distance may be the largest number.
+    let by = b.i64(step.into());
+    let whole = b.binary(BinOp::Div, distance, by);
+    let rest = b.binary(BinOp::Rem, distance, by);
+    let zero = b.i64(0);
+    let more = b.compare(CmpOp::Gt, rest, zero);
+    let more = b.convert(more, Scalar::I64);
+    b.binary(BinOp::Add, whole, more)
+}
+
 /// Extents of a field's indices.
 pub(super) fn extents(m: &Env, field: Field) -> Vec<u64> {
     m.fields[field]
@@ -360,6 +414,15 @@ pub(super) fn bound(b: &mut Builder, bound: Bound, params: &[Value], temps: &Tem
     let value = match bound {
         Bound::Const(c) => return b.i64(c),
         Bound::Param(p) => params[p as usize],
+        Bound::Sum { base, plus, scalar } => {
+            let base = match base {
+                BoundBase::Param(p) => params[p as usize],
+                BoundBase::Extent(a, axis) => b.value(Op::ArrayExtent(a, axis), &[]),
+            };
+            let base = b.convert(base, scalar);
+            let plus = b.int(scalar, plus.into());
+            b.binary(BinOp::Add, base, plus)
+        }
         Bound::Temp(t) => temps.value(b, t, params),
         // Lists are indexed by number; the length is not read inside.
         Bound::List(..) => b.i64(i64::MAX),

@@ -68,10 +68,10 @@ pub(super) fn plan(m: &Env, field: Field) -> Option<(ListLoop, Vec<Dim>)> {
     };
     let index = |axis: Axis| field_data.axes.iter().position(|a| a.0 == axis);
     let dim = |extent: u64, axis: Axis, scale: u64| Dim {
-        bounds: RangeDim {
-            lo: Bound::Const(0),
-            hi: Bound::Const(i64::try_from(extent).unwrap_or(i64::MAX)),
-        },
+        bounds: RangeDim::new(
+            Bound::Const(0),
+            Bound::Const(i64::try_from(extent).unwrap_or(i64::MAX)),
+        ),
         index: index(axis).unwrap_or(0),
         scale: scale as i64,
     };
@@ -189,10 +189,7 @@ impl ListLoop {
     }
 
     pub(super) fn bounds(&self) -> RangeDim {
-        RangeDim {
-            lo: Bound::Const(0),
-            hi: Bound::List(self.tree, self.node),
-        }
+        RangeDim::new(Bound::Const(0), Bound::List(self.tree, self.node))
     }
 
     /// The most iterations of one entry.
@@ -475,7 +472,7 @@ fn skip_bit(b: &mut Builder, word: Value, bit: Value, label: Label) {
 }
 
 /// Continues with the next iteration of `label` unless a condition holds.
-fn continue_unless(b: &mut Builder, holds: Value, label: Label) {
+pub(super) fn continue_unless(b: &mut Builder, holds: Value, label: Label) {
     let branch = b.push_typed(Op::If, &[holds], &[]);
     let stay = b.region(&[], |b, _| b.end(Term::Yield(Values::new())));
     let leave = b.region(&[], |b, _| b.end(Term::Continue(label, Values::new())));

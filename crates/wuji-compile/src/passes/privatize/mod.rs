@@ -291,15 +291,9 @@ const UNKNOWN_TRIPS: u64 = 4;
 
 /// The number of iterations of a loop with known bounds.
 fn iterations(dims: &[RangeDim], unit: u64) -> Option<u64> {
-    let mut all = unit;
-    for dim in dims {
-        let (Bound::Const(lo), Bound::Const(hi)) = (dim.lo, dim.hi) else {
-            return None;
-        };
-        let count = i128::from(hi) - i128::from(lo);
-        all = all.saturating_mul(count.max(0) as u64);
-    }
-    Some(all)
+    dims.iter().try_fold(unit, |all, dim| {
+        Some(all.saturating_mul(dim.constant_count()?))
+    })
 }
 
 fn groups(m: &Env, slices: &[Slice], fields: &[(Field, AtomicOp)]) -> Result<Vec<Group>> {

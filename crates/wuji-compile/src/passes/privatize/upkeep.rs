@@ -133,10 +133,10 @@ fn task(
     Task {
         name,
         kind: TaskKind::Chunks {
-            dims: vec![RangeDim {
-                lo: Bound::Const(0),
-                hi: Bound::Const(runs.units() as i64),
-            }],
+            dims: vec![RangeDim::new(
+                Bound::Const(0),
+                Bound::Const(runs.units() as i64),
+            )],
             unit: runs.block(),
             hints: LoopHints::default(),
         },

@@ -51,13 +51,9 @@ pub(super) fn iterations(task: &Task) -> Option<u64> {
     let TaskKind::Chunks { dims, unit, .. } = &task.kind else {
         return None;
     };
-    dims.iter()
-        .try_fold(*unit, |all, dim| match (dim.lo, dim.hi) {
-            (Bound::Const(lo), Bound::Const(hi)) => {
-                Some(all.saturating_mul(u64::try_from(hi.saturating_sub(lo)).unwrap_or(0)))
-            }
-            _ => None,
-        })
+    dims.iter().try_fold(*unit, |all, dim| {
+        Some(all.saturating_mul(dim.constant_count()?))
+    })
 }
 
 impl Streams {

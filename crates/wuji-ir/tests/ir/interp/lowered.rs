@@ -188,10 +188,7 @@ fn sites_and_temps() {
         b.push(Op::Report(assert), &[x]);
         smallvec![]
     });
-    let dims = vec![RangeDim {
-        lo: Bound::Const(0),
-        hi: Bound::Temp(bound),
-    }];
+    let dims = vec![RangeDim::new(Bound::Const(0), Bound::Temp(bound))];
     let chunk_kind = TaskKind::Chunks {
         dims,
         unit: 1,

@@ -282,14 +282,8 @@ fn tasks_run_in_order() {
         smallvec![]
     });
     let hints = LoopHints::default();
-    let dims = vec![RangeDim {
-        lo: Bound::Param(0),
-        hi: Bound::Temp(bound),
-    }];
-    let all = vec![RangeDim {
-        lo: Bound::Const(0),
-        hi: Bound::Const(8),
-    }];
+    let dims = vec![RangeDim::new(Bound::Param(0), Bound::Temp(bound))];
+    let all = vec![RangeDim::new(Bound::Const(0), Bound::Const(8))];
     let kinds = [
         (TaskKind::Serial, start),
         (TaskKind::Range { dims, hints }, body),

@@ -151,7 +151,7 @@ impl NativeLaunch<'_> {
         let Some(plan) = &task.chunks else {
             return Ok(1);
         };
-        units(plan, self.request.bindings.params, |word| match word {
+        units(plan, self.request.bindings, |word| match word {
             Word::Temp(at, scalar) => read_temp(temps, at, scalar),
             Word::Tree(tree, at) => self.request.bindings.trees[tree].word(at),
         })

@@ -8,7 +8,7 @@ use super::program::CudaProgram;
 use super::tree::DeviceTree;
 use crate::array::Owner;
 use crate::backend::CapturedGraph;
-use crate::backend::tasks::BoundSource;
+use crate::backend::tasks::{BoundSource, DimPlan};
 use crate::launch::Bindings;
 use crate::program::Program;
 use crate::replay::unfit;
@@ -79,14 +79,12 @@ pub(super) fn fits(program: &Program, bindings: &Bindings<'_>) -> Result<()> {
         let why = "it draws random numbers, which would be the same each time";
         return Err(unfit(name, why));
     }
-    let in_temp = |p: &BoundSource| matches!(p, BoundSource::Temp(..));
+    let in_temp = |p: BoundSource| matches!(p, BoundSource::Temp(..));
     let waits = code
         .tasks
         .iter()
         .filter_map(|t| t.plan.chunks.as_ref())
-        .any(|plan| {
-            plan.cooperative && plan.dims.iter().any(|(lo, hi)| in_temp(lo) || in_temp(hi))
-        });
+        .any(|plan| plan.cooperative && plan.dims.iter().flat_map(DimPlan::bounds).any(in_temp));
     if waits {
         let why = "the host has to know how long one of its loops is, which it computes itself";
         return Err(unfit(name, why));

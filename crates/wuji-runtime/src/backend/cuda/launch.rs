@@ -8,7 +8,7 @@ use super::stream::CudaEvent;
 use super::tree::DeviceTree;
 use crate::array::{ArrayArg, Owner};
 use crate::backend::LaunchRequest;
-use crate::backend::tasks::{BoundSource, ChunkPlan, Word, read_temp, units};
+use crate::backend::tasks::{BoundSource, ChunkPlan, DimPlan, Word, read_temp, units};
 use crate::launch::{Bindings, Outcome};
 use crate::overlap::OverlapGroup;
 use crate::program::Program;
@@ -212,14 +212,11 @@ fn grid(code: &CudaProgram, task: &GpuTask, bindings: &Bindings<'_>) -> Result<O
     if plan.cooperative {
         return exact_grid(code, task, plan, bindings);
     }
-    let known = plan.dims.iter().all(|(lo, hi)| {
-        let known = |p: &BoundSource| matches!(p, BoundSource::Const(_) | BoundSource::Slot(..));
-        known(lo) && known(hi)
-    });
-    if !known {
+    let unknown = |p: BoundSource| matches!(p, BoundSource::Temp(..) | BoundSource::Tree(..));
+    if plan.dims.iter().flat_map(DimPlan::bounds).any(unknown) {
         return Ok(Some(task.blocks));
     }
-    let units = units(plan, bindings.params, |_: Word| 0)?;
+    let units = units(plan, bindings, |_: Word| 0)?;
     if units == 0 {
         return Ok(None);
     }
@@ -242,13 +239,13 @@ fn exact_grid(
     plan: &ChunkPlan,
     bindings: &Bindings<'_>,
 ) -> Result<Option<u32>> {
-    let in_temp = |p: &BoundSource| matches!(p, BoundSource::Temp(..));
-    let temps = if plan.dims.iter().any(|(lo, hi)| in_temp(lo) || in_temp(hi)) {
+    let in_temp = |p: BoundSource| matches!(p, BoundSource::Temp(..));
+    let temps = if plan.dims.iter().flat_map(DimPlan::bounds).any(in_temp) {
         fetch_temps(code)?
     } else {
         Vec::new()
     };
-    let units = units(plan, bindings.params, |word| match word {
+    let units = units(plan, bindings, |word| match word {
         Word::Temp(at, scalar) => read_temp(&temps, at, scalar),
         // Loops over lists are not cooperative.
         Word::Tree(..) => 0,
