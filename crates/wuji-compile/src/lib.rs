@@ -10,6 +10,7 @@ pub mod pipeline;
 pub mod quant;
 pub mod remark;
 pub mod rewrite;
+pub mod specialize;
 
 pub use functions::{Functions, Libdevice};
 pub use options::{Bounds, Math, Options, Target};

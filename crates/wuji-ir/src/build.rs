@@ -53,6 +53,15 @@ impl<'a> Builder<'a> {
     }
 
     /// Appends an instruction and returns its only result.
+    /// The extent of an array along an axis, a constant if its shape is known.
+    pub fn extent(&mut self, array: Array, axis: u8) -> Value {
+        let shape = self.env.arrays[array].shape.as_ref();
+        match shape.and_then(|s| s.extents.get(usize::from(axis)).copied()) {
+            Some(extent) => self.i64(extent),
+            None => self.value(Op::ArrayExtent(array, axis), &[]),
+        }
+    }
+
     pub fn value(&mut self, op: Op, args: &[Value]) -> Value {
         let inst = self.push(op, args);
         self.func.result(inst)

@@ -7,6 +7,7 @@ use crate::module::Function;
 use crate::ops::Place;
 use crate::types::{Structs, Type};
 use cranelift_entity::PrimaryMap;
+use smallvec::SmallVec;
 
 /// A position in a source file; line 0 means unknown.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
@@ -82,6 +83,16 @@ pub struct ArrayData {
     pub contiguous: bool,
     /// The launch has checked that it overlaps no other array.
     pub unaliased: bool,
+    /// The launch has checked that it is contiguous and has this shape.
+    pub shape: Option<ArrayShape>,
+}
+
+/// What a kernel that is specialized for its arguments knows of an array.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ArrayShape {
+    pub extents: SmallVec<[i64; 4]>,
+    /// The first element is at a multiple of this many bytes.
+    pub align: u32,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

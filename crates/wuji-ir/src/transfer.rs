@@ -106,6 +106,7 @@ fn with_kernel(
                 writable: true,
                 contiguous: true,
                 unaliased: true,
+                shape: None,
             });
         }
     }

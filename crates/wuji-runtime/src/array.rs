@@ -6,6 +6,7 @@ use std::cell::Cell;
 use std::fmt;
 use std::marker::PhantomData;
 use wuji_ir::layout::elements_apart;
+use wuji_ir::module::ArrayShape;
 use wuji_ir::types::{Scalar, Type};
 use wuji_ir::{Error, Result};
 use wuji_llvm::abi::{ArrayView, MAX_RANK};
@@ -359,6 +360,13 @@ impl<'a> ArrayArg<'a> {
 
     pub fn rank(&self) -> usize {
         self.rank
+    }
+
+    /// Whether it has a shape that code was specialized for.
+    pub fn has_shape(&self, shape: &ArrayShape) -> bool {
+        self.is_contiguous()
+            && self.extents() == &shape.extents[..]
+            && self.view.base.addr().is_multiple_of(shape.align as usize)
     }
 
     pub fn extents(&self) -> &[i64] {

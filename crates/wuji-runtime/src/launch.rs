@@ -107,6 +107,13 @@ pub(crate) fn check(device: &Device, program: &Program, bindings: &Bindings<'_>)
         if data.contiguous && !arg.is_contiguous() {
             return wrong(format!("array `{name}` has gaps"));
         }
+        if data
+            .shape
+            .as_ref()
+            .is_some_and(|shape| !arg.has_shape(shape))
+        {
+            return wrong(format!("array `{name}` has another shape"));
+        }
     }
     for (data, alone) in module.arrays.values().zip(unaliased(bindings.arrays)) {
         if data.unaliased && !alone {

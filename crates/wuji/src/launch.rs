@@ -13,6 +13,7 @@ use crate::lang;
 use crate::lang::ast::{Ast, ParamKind, Pat};
 use crate::lang::recording::{Bound, Function, Recording, TypeTag};
 use crate::layout::{TreeBody, TreeInner};
+use crate::specialize::Specialization;
 use crate::world::{World, here};
 use smallvec::SmallVec;
 use std::any::TypeId;
@@ -100,6 +101,7 @@ pub(crate) struct Compiled {
     derived: Derived,
     /// The tasks that it is split into, in a lazy world.
     tasks: OnceLock<Arc<[Arc<Task>]>>,
+    specialization: Specialization,
 }
 
 /// A launch of compiled code on all of its arguments.
@@ -354,7 +356,12 @@ impl Launch<'_> {
         if let Some(watch) = &watch {
             watch.before(self.trees)?;
         }
-        let outcome = device.run(&self.compiled.program, &bindings)?;
+        let special = match &watch {
+            None if world.specializes() => self.compiled.specialization.find(world, self),
+            None | Some(_) => None,
+        };
+        let compiled = special.as_ref().unwrap_or(self.compiled);
+        let outcome = device.run(&compiled.program, &bindings)?;
         if let Some(watch) = &watch {
             watch.after(self.compiled, self.trees)?;
         }
@@ -362,7 +369,7 @@ impl Launch<'_> {
             Some(collected) => device.print(collected),
             None => Ok(()),
         };
-        let error = self.compiled.error_of(&bodies, self.arrays, &outcome);
+        let error = compiled.error_of(&bodies, self.arrays, &outcome);
         if error.is_none() {
             printed?;
         }
@@ -459,6 +466,7 @@ impl Source<'_> {
                 writable: view.is_writable(),
                 contiguous: view.is_contiguous(),
                 unaliased: alone,
+                shape: None,
             });
         }
         let mut bounds = Vec::new();
@@ -505,6 +513,7 @@ impl Compiled {
             source: None,
             derived: Derived::default(),
             tasks: OnceLock::new(),
+            specialization: Specialization::default(),
         }
     }
 
@@ -536,6 +545,10 @@ impl Compiled {
         }
         let tasks: Arc<[Arc<Task>]> = split(self.source()?)?.into();
         Ok(self.tasks.get_or_init(|| tasks).clone())
+    }
+
+    pub(crate) fn specialization(&self) -> &Specialization {
+        &self.specialization
     }
 
     pub(crate) fn derived(&self) -> &Derived {

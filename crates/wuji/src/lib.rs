@@ -59,6 +59,7 @@ pub mod pictures;
 mod plain;
 pub mod quantized;
 mod services;
+mod specialize;
 #[cfg(test)]
 mod tests;
 pub mod tune;

@@ -287,6 +287,7 @@ impl ServiceSpec {
                 writable,
                 contiguous: true,
                 unaliased: true,
+                shape: None,
             });
         };
         match service {

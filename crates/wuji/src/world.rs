@@ -67,6 +67,8 @@ struct Inner {
     recording: AtomicBool,
     /// The launches that wait, in a lazy world.
     lazy: Option<Lazy>,
+    /// Whether kernels are compiled for the loop bounds and array shapes that they are launched with.
+    specialize: bool,
     /// What launches do instead of running: tapes, gradients.
     modes: Modes,
     /// Who observes launches.
@@ -347,6 +349,10 @@ impl World {
         lock(&self.inner.recorder)
     }
 
+    pub(crate) fn specializes(&self) -> bool {
+        self.inner.specialize
+    }
+
     pub(crate) fn lazy(&self) -> Option<&Lazy> {
         self.inner.lazy.as_ref()
     }
@@ -425,6 +431,7 @@ pub struct WorldBuilder {
     debug_said: bool,
     check_reads_said: bool,
     lazy: Option<bool>,
+    specialize: Option<bool>,
     window: Option<usize>,
 }
 
@@ -673,6 +680,15 @@ impl WorldBuilder {
         self
     }
 
+    /// Whether a kernel that is launched again and again with the same loop bounds and array shapes gets code in which these are
+    /// constants: such loops are divided like loops over fields, and accesses need no checks. The code is made after half a second of
+    /// such launches, or by [`World::finish_compiling`]; launches with other arguments run the general code. Default: on GPUs. Debug
+    /// and deterministic worlds never do.
+    pub fn specialize(mut self, specialize: bool) -> WorldBuilder {
+        self.specialize = Some(specialize);
+        self
+    }
+
     /// How many launches fill the window of a lazy world. Default: 64.
     pub fn window(mut self, launches: usize) -> WorldBuilder {
         self.window = Some(launches);
@@ -734,9 +750,12 @@ impl WorldBuilder {
             let limited = self.device.time_limit.is_some();
             Lazy::new(&self.options, self.window, !limited)
         });
+        let specialize = self.specialize.unwrap_or_else(|| device.gpu().is_some());
+        let specialize = specialize && !self.options.debug && !self.options.deterministic;
         Ok(World {
             inner: Arc::new(Inner {
                 device,
+                specialize,
                 options: self.options,
                 shapes: Mutex::default(),
                 kernels: RwLock::default(),

@@ -125,6 +125,11 @@ impl Arrays {
         if data.contiguous && !gapless {
             return wrong("has gaps but is declared contiguous".into());
         }
+        if let Some(shape) = &data.shape
+            && (!gapless || shape.extents[..] != view.extents[..])
+        {
+            return wrong("does not have the shape it is declared with".into());
+        }
         if data.writable && !elements_apart(&view.extents, &view.strides, size) {
             return wrong("is writable, but its elements overlap".into());
         }

@@ -268,15 +268,45 @@ impl Parser<'_> {
         let elem = self.ty()?;
         self.c.expect_word("rank")?;
         let rank = self.c.number("a rank", Axis::COUNT as u64)? as u8;
-        self.m.arrays.push(ArrayData {
+        let data = ArrayData {
             name,
             elem,
             rank,
             writable: self.c.eat_word("writable"),
             contiguous: self.c.eat_word("contiguous"),
             unaliased: self.c.eat_word("unaliased"),
-        });
+            shape: self.shape(rank)?,
+        };
+        self.m.arrays.push(data);
         Ok(())
+    }
+
+    /// `shape [64, 64] align 16`, or nothing
+    fn shape(&mut self, rank: u8) -> Result<Option<ArrayShape>> {
+        if !self.c.eat_word("shape") {
+            return Ok(None);
+        }
+        let at = self.c.here();
+        self.c.expect("[")?;
+        let extents = self.list("]", |p| {
+            let extent = p.c.number("an extent", i64::MAX as u64)?;
+            Ok(extent as i64)
+        })?;
+        if extents.len() != usize::from(rank) {
+            let why = format!("an array of rank {rank} has {rank} extents");
+            return Err(self.c.error("W0002", at, why));
+        }
+        self.c.expect_word("align")?;
+        let at = self.c.here();
+        let align = self.c.number("an alignment", 1 << 16)? as u32;
+        if !align.is_power_of_two() {
+            let why = "an alignment is a power of two".to_owned();
+            return Err(self.c.error("W0002", at, why));
+        }
+        Ok(Some(ArrayShape {
+            extents: SmallVec::from_vec(extents),
+            align,
+        }))
     }
 
     fn param(&mut self) -> Result<()> {

@@ -77,6 +77,10 @@ fn print_module(m: &Module, out: &mut String) -> fmt::Result {
                 write!(out, " {word}")?;
             }
         }
+        if let Some(shape) = &a.shape {
+            let extents: Vec<String> = shape.extents.iter().map(i64::to_string).collect();
+            write!(out, " shape [{}] align {}", extents.join(", "), shape.align)?;
+        }
         out.push('\n');
     }
     for (id, t) in &m.temps {

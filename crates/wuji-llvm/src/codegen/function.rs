@@ -299,6 +299,18 @@ impl<'a, 'c, 'm> FunctionGen<'a, 'c, 'm> {
         made
     }
 
+    /// The alignment of the first element of an array, if it is known.
+    pub(super) fn align_array(&self, what: Hoisted, base: Val) {
+        let Hoisted::ArrayBase(a) = what else {
+            return;
+        };
+        if let Some(shape) = &self.unit.module.arrays[a].shape {
+            let e = &self.unit.emit;
+            let align = e.const_i64(i64::from(shape.align));
+            e.set_md(base, e.kinds.align, e.md_node(&[e.md_value(align)]));
+        }
+    }
+
     pub(super) fn hoisted(&mut self, what: Hoisted) -> Val {
         if let Some(v) = self.hoisted.get(&what) {
             return *v;
@@ -346,6 +358,7 @@ impl<'a, 'c, 'm> FunctionGen<'a, 'c, 'm> {
             ),
         };
         let v = self.load_invariant(base, at, ty, 8);
+        self.align_array(what, v);
         let e = &self.unit.emit;
         match what {
             Hoisted::Tree(_) | Hoisted::Copy(_) => {

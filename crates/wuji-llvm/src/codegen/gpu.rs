@@ -540,6 +540,7 @@ impl FunctionGen<'_, '_, '_> {
         };
         let v = self.load_invariant(context, at, ty, 8);
         let e = &self.unit.emit;
+        self.align_array(what, v);
         if let Hoisted::Tree(_) | Hoisted::Copy(_) = what {
             e.set_md(v, e.kinds.nonnull, e.md_node(&[]));
             let align = e.const_i64(crate::abi::TREE_ALIGN as i64);

@@ -129,6 +129,7 @@ impl Builder {
             writable,
             contiguous,
             unaliased,
+            shape: None,
         });
         Ok(array.as_u32())
     }

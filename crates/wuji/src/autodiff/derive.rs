@@ -374,6 +374,7 @@ impl DerivedTrees {
                 writable: true,
                 contiguous: derivative.contiguous,
                 unaliased: derivative.unaliased,
+                shape: None,
                 ..primal.clone()
             };
             module.arrays.push(data);

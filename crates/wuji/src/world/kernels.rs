@@ -45,6 +45,13 @@ impl World {
         let loaded = lock(&self.inner.loaded);
         all.extend(loaded.1.iter().filter_map(Weak::upgrade));
         drop(loaded);
+        if self.specializes() {
+            for compiled in &all {
+                compiled.specialization().finish(self, compiled);
+            }
+            let special = all.iter().filter_map(|c| c.specialization().code());
+            all.extend(special.collect::<Vec<_>>());
+        }
         let outcomes: Vec<Result<()>> = all
             .iter()
             .map(|c| self.inner.device.finish_compiling(c.program()))

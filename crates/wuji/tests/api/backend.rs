@@ -16,3 +16,12 @@ pub(crate) fn worlds() -> [World; 2] {
     };
     [native.unwrap(), World::interpreter().unwrap()]
 }
+
+/// A world on the backend that compiles.
+pub(crate) fn builder() -> wuji::WorldBuilder {
+    if on_gpu() {
+        World::builder().cuda(0)
+    } else {
+        World::builder().threads(2)
+    }
+}

@@ -5,7 +5,7 @@ use super::{Generator, PlaceInfo};
 use crate::fuzz::program::View;
 use wuji_ir::entities::{Node, Tree};
 use wuji_ir::layout::*;
-use wuji_ir::module::{ArrayData, Param};
+use wuji_ir::module::{ArrayData, ArrayShape, Param};
 use wuji_ir::ops::{Place, Step};
 use wuji_ir::types::{Imm, Scalar, Type};
 
@@ -358,6 +358,10 @@ impl Generator<'_> {
         let number = self.m.arrays.len();
         // The size of an array is not part of its type: an index may be out of range.
         let writable = distinct && self.dice.chance(75);
+        let shape = (contiguous && self.dice.chance(30)).then(|| ArrayShape {
+            extents: view.extents.iter().copied().collect(),
+            align: 1,
+        });
         let array = self.m.arrays.push(ArrayData {
             name: format!("y{number}"),
             elem,
@@ -365,6 +369,7 @@ impl Generator<'_> {
             writable,
             contiguous: contiguous && self.dice.chance(80),
             unaliased: members == 1 && distinct && self.dice.chance(70),
+            shape,
         });
         let twin = self.places.iter().position(|p| match p.place {
             Place::Array(a) => p.elem == elem && *self.inputs.view(a) == view,

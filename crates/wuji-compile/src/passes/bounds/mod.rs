@@ -80,9 +80,14 @@ fn domains(m: &Env, f: &Function, access: &Access) -> Vec<(i128, End)> {
                 )
             })
             .collect(),
-        Place::Array(a) => (0..m.arrays[a].rank)
-            .map(|k| (0, End::Extent(a, k)))
-            .collect(),
+        Place::Array(a) => match &m.arrays[a].shape {
+            Some(shape) => (shape.extents.iter())
+                .map(|e| (0, End::Const(i128::from(*e))))
+                .collect(),
+            None => (0..m.arrays[a].rank)
+                .map(|k| (0, End::Extent(a, k)))
+                .collect(),
+        },
         Place::Local(l) => f.locals[l]
             .len
             .iter()

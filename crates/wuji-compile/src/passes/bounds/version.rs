@@ -138,7 +138,7 @@ fn holds(b: &mut Builder, c: &Constraint) -> Value {
     let room = match c.end {
         End::Const(hi) => b.i64(clamp64(hi - c.lo - width)),
         End::Extent(a, k) => {
-            let extent = b.value(Op::ArrayExtent(a, k), &[]);
+            let extent = b.extent(a, k);
             let less = b.i64(clamp64(c.lo + width));
             b.binary(BinOp::Sub, extent, less)
         }
@@ -236,7 +236,7 @@ fn interior(b: &mut Builder, c: &Constraint) -> (Value, Value) {
     let most = match c.end {
         End::Const(hi) => b.i64(clamp64(hi - c.spread.1)),
         End::Extent(a, k) => {
-            let extent = b.value(Op::ArrayExtent(a, k), &[]);
+            let extent = b.extent(a, k);
             let less = b.i64(clamp64(c.spread.1));
             b.binary(BinOp::Sub, extent, less)
         }

@@ -417,7 +417,7 @@ pub(super) fn bound(b: &mut Builder, bound: Bound, params: &[Value], temps: &Tem
         Bound::Sum { base, plus, scalar } => {
             let base = match base {
                 BoundBase::Param(p) => params[p as usize],
-                BoundBase::Extent(a, axis) => b.value(Op::ArrayExtent(a, axis), &[]),
+                BoundBase::Extent(a, axis) => b.extent(a, axis),
             };
             let base = b.convert(base, scalar);
             let plus = b.int(scalar, plus.into());

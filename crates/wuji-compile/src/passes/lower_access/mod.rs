@@ -244,7 +244,7 @@ impl Lower<'_> {
             }
             Place::Array(a) => {
                 for k in 0..self.b.env.arrays[a].rank {
-                    let extent = self.b.value(Op::ArrayExtent(a, k), &[]);
+                    let extent = self.b.extent(a, k);
                     out.push((0, extent));
                 }
             }

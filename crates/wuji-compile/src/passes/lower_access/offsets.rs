@@ -131,6 +131,15 @@ impl Lower<'_> {
     ) -> Value {
         let data = self.b.env.arrays[array].clone();
         let size = self.b.env.structs.size_align(data.elem).0 as i64;
+        if let Some(shape) = &data.shape {
+            let mut offset = within.clone();
+            let mut stride = size;
+            for (expr, extent) in indices.iter().zip(&shape.extents).rev() {
+                offset = self.sum(&offset, expr, stride);
+                stride = stride.wrapping_mul(*extent);
+            }
+            return self.materialize(&offset);
+        }
         let mut at: Option<Value> = None;
         if data.contiguous {
             for (k, expr) in indices.iter().enumerate() {
@@ -149,7 +158,7 @@ impl Lower<'_> {
                 at = Some(match at {
                     None => self.materialize(&scaled),
                     Some(row) => {
-                        let extent = self.b.value(Op::ArrayExtent(array, k as u8), &[]);
+                        let extent = self.b.extent(array, k as u8);
                         let mut row = self.b.binary(BinOp::Mul, row, extent);
                         if last {
                             let size = self.b.i64(size);

@@ -72,6 +72,7 @@ fn bytes_of_arrays_end_where_the_array_does() {
         writable: true,
         contiguous: false,
         unaliased: false,
+        shape: None,
     });
     let m = double(m, Space::Array(a));
     let mut machine = Machine::lowered(&m, Config::default()).expect("a machine");

@@ -211,6 +211,7 @@ fn array(m: &mut Module, name: &str, elem: Type, rank: u8) -> Array {
         writable: true,
         contiguous: false,
         unaliased: false,
+        shape: None,
     })
 }
 

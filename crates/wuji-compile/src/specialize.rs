@@ -1,0 +1,135 @@
+//! Kernels for known arguments: loop bounds that are parameters, and shapes of arrays, become constants.
+//!
+//! A loop whose bounds are constants is divided into rows and tiles, and its accesses to fields and arrays of known shapes are proved to
+//! be in range. A launch has to check that its arguments are those that the kernel was made for.
+
+use crate::rewrite::Substitution;
+use wuji_ir::entities::{Array, Inst, Value};
+use wuji_ir::module::{ArrayShape, Function, Module, Span, Values};
+use wuji_ir::ops::{Domain, ForKind, Op};
+use wuji_ir::types::{Imm, Scalar};
+
+/// What a kernel can be specialized for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Candidates {
+    /// Integer parameters that bounds of loops depend on, by number.
+    pub params: Vec<u32>,
+    /// Contiguous arrays.
+    pub arrays: Vec<Array>,
+}
+
+impl Candidates {
+    /// Those of a kernel before any pass.
+    pub fn of(m: &Module) -> Candidates {
+        let Some(f) = m.kernel_func() else {
+            return Candidates::default();
+        };
+        let mut params = Vec::new();
+        for inst in f.insts_in(f.entry) {
+            for bound in bounds(f, inst) {
+                add_params(f, *bound, &mut params);
+            }
+        }
+        params.sort_unstable();
+        params.dedup();
+        let contiguous = m.arrays.iter().filter(|(_, a)| a.contiguous);
+        Candidates {
+            params,
+            arrays: contiguous.map(|(id, _)| id).collect(),
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.params.is_empty() && self.arrays.is_empty()
+    }
+}
+
+/// The bounds of a loop.
+fn bounds(f: &Function, inst: Inst) -> &[Value] {
+    let data = &f.insts[inst];
+    match data.op {
+        Op::ForEach(_, Domain::Range { .. }, _) => &data.args,
+        Op::For(_, ForKind::Serial | ForKind::Parallel) => &data.args[..2],
+        _ => &[],
+    }
+}
+
+/// The most values that are visited for a bound.
+const MOST: usize = 16;
+
+/// The integer parameters that a value is computed from.
+fn add_params(f: &Function, v: Value, params: &mut Vec<u32>) {
+    let mut work = vec![v];
+    for _ in 0..MOST {
+        let Some(v) = work.pop() else {
+            return;
+        };
+        if !f.ty(v).as_scalar().is_some_and(Scalar::is_int) {
+            continue;
+        }
+        match f.params().iter().position(|p| *p == v) {
+            Some(p) => params.push(p as u32),
+            None => {
+                if let Some(def) = f.def(v) {
+                    work.extend(&f.insts[def].args);
+                }
+            }
+        }
+    }
+}
+
+/// What a launch passes for the candidates.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Arguments {
+    pub params: Vec<u64>,
+    pub shapes: Vec<ArrayShape>,
+}
+
+/// The kernel for launches with these arguments.
+pub fn specialize(m: &Module, candidates: &Candidates, arguments: &Arguments) -> Module {
+    let mut m = m.clone();
+    for (array, shape) in candidates.arrays.iter().zip(&arguments.shapes) {
+        m.arrays[*array].shape = Some(shape.clone());
+    }
+    for f in m.funcs.values_mut() {
+        fix_extents(f, candidates, arguments);
+    }
+    if let Some(kernel) = m.kernel {
+        fix_params(&mut m.funcs[kernel], candidates, arguments);
+    }
+    m
+}
+
+/// Makes extents of arrays constants.
+fn fix_extents(f: &mut Function, candidates: &Candidates, arguments: &Arguments) {
+    for inst in f.insts.values_mut() {
+        let Op::ArrayExtent(array, axis) = inst.op else {
+            continue;
+        };
+        let known = candidates.arrays.iter().position(|a| *a == array);
+        let shape = known.and_then(|k| arguments.shapes.get(k));
+        if let Some(extent) = shape.and_then(|s| s.extents.get(usize::from(axis))) {
+            inst.op = Op::Const(Imm::int(Scalar::I64, i128::from(*extent)));
+        }
+    }
+}
+
+/// Makes parameters constants.
+fn fix_params(f: &mut Function, candidates: &Candidates, arguments: &Arguments) {
+    let mut subst = Substitution::new();
+    let mut constants = Vec::new();
+    for (param, bits) in candidates.params.iter().zip(&arguments.params) {
+        let old = f.params()[*param as usize];
+        let ty = f.ty(old);
+        if let Some(scalar) = ty.as_scalar() {
+            let op = Op::Const(Imm::from_bits(scalar, *bits));
+            let inst = f.add_inst(op, Values::new(), &[ty], Span::UNKNOWN);
+            constants.push(inst);
+            let new = f.result(inst);
+            subst.set(old, new);
+        }
+    }
+    let entry = f.entry;
+    f.regions[entry].insts.splice(0..0, constants);
+    subst.apply(f);
+}

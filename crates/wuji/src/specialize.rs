@@ -1,0 +1,195 @@
+//! Kernels that are launched again and again with the same loop bounds and array shapes get code in which these are constants.
+//!
+//! The launch that finds such code checks its arguments against it, so a launch with others runs the general code.
+
+use crate::launch::{Compiled, Launch};
+use crate::world::{World, lock};
+use smallvec::SmallVec;
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::{Duration, Instant};
+use wuji_compile::specialize::{Arguments, Candidates, specialize};
+use wuji_ir::Result;
+use wuji_ir::module::{ArrayShape, Module};
+use wuji_runtime::array::ArrayArg;
+use wuji_runtime::log::Level;
+
+/// Launches with the same arguments before code is made for them, and the time that they take: several times that of a compilation.
+const LAUNCHES: u32 = 16;
+const TIME: Duration = Duration::from_millis(500);
+
+/// A kernel whose arguments keep changing is specialized this often.
+const MOST: u32 = 4;
+
+/// Vector loads need this alignment of an array.
+const ALIGN: usize = 16;
+
+/// What a kernel is specialized for.
+#[derive(Debug, Default)]
+pub(crate) struct Specialization {
+    candidates: OnceLock<Candidates>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    seen: Option<Seen>,
+    code: Option<(Arguments, Arc<Compiled>)>,
+    made: u32,
+}
+
+/// The arguments of the last launches.
+#[derive(Debug)]
+struct Seen {
+    arguments: Arguments,
+    times: u32,
+    since: Instant,
+}
+
+impl Specialization {
+    /// The code for the arguments of a launch, if there is any by now.
+    pub(crate) fn find(&self, world: &World, launch: &Launch<'_>) -> Option<Arc<Compiled>> {
+        let source = launch.compiled.source().ok()?;
+        let candidates = self.candidates.get_or_init(|| Candidates::of(source));
+        if candidates.is_empty() {
+            return None;
+        }
+        let passed = Passed {
+            source,
+            candidates,
+            launch,
+        };
+        let mut state = lock(&self.state);
+        if let Some((arguments, code)) = &state.code
+            && passed.are(arguments)
+        {
+            return Some(code.clone());
+        }
+        match &mut state.seen {
+            Some(seen) if passed.are(&seen.arguments) => {
+                seen.times = seen.times.saturating_add(1);
+                let often = seen.times >= LAUNCHES && seen.since.elapsed() >= TIME;
+                often.then(|| state.make(world, launch.compiled, candidates))?
+            }
+            seen => {
+                *seen = Some(Seen {
+                    arguments: passed.arguments(world),
+                    times: 1,
+                    since: Instant::now(),
+                });
+                None
+            }
+        }
+    }
+
+    /// Makes code for the arguments of the last launch, if there was one.
+    pub(crate) fn finish(&self, world: &World, compiled: &Compiled) {
+        if let Some(candidates) = self.candidates.get() {
+            lock(&self.state).make(world, compiled, candidates);
+        }
+    }
+
+    /// The code that was made last.
+    pub(crate) fn code(&self) -> Option<Arc<Compiled>> {
+        let state = lock(&self.state);
+        state.code.as_ref().map(|(_, code)| code.clone())
+    }
+}
+
+impl State {
+    fn make(
+        &mut self,
+        world: &World,
+        compiled: &Compiled,
+        candidates: &Candidates,
+    ) -> Option<Arc<Compiled>> {
+        let arguments = self.seen.take()?.arguments;
+        if self.made >= MOST
+            || self
+                .code
+                .as_ref()
+                .is_some_and(|(known, _)| *known == arguments)
+        {
+            return None;
+        }
+        self.made += 1;
+        match made(world, compiled, candidates, &arguments) {
+            Ok(code) => {
+                self.code = Some((arguments, code.clone()));
+                Some(code)
+            }
+            Err(error) => {
+                self.made = MOST;
+                let name = compiled.name();
+                world.device().log().say(Level::Info, || {
+                    format!("kernel `{name}` is not specialized for its arguments: {error}")
+                });
+                None
+            }
+        }
+    }
+}
+
+fn made(
+    world: &World,
+    compiled: &Compiled,
+    candidates: &Candidates,
+    arguments: &Arguments,
+) -> Result<Arc<Compiled>> {
+    let module = specialize(compiled.source()?, candidates, arguments);
+    let program = world.load(module)?;
+    program.make_code()?;
+    Ok(Arc::new(Compiled::of(program, compiled.first_fields())))
+}
+
+/// What a launch passes for the candidates of its kernel.
+struct Passed<'p> {
+    source: &'p Module,
+    candidates: &'p Candidates,
+    launch: &'p Launch<'p>,
+}
+
+impl Passed<'_> {
+    fn params(&self) -> impl Iterator<Item = u64> + '_ {
+        let slots = self.source.param_slots();
+        let numbers = self.candidates.params.iter();
+        numbers.map(move |p| {
+            let slot = slots.get(*p as usize).copied();
+            let passed = slot.and_then(|slot| self.launch.params.get(slot));
+            passed.copied().unwrap_or(0)
+        })
+    }
+
+    fn arrays(&self) -> impl Iterator<Item = &ArrayArg<'_>> {
+        let numbers = self.candidates.arrays.iter();
+        numbers.filter_map(|a| self.launch.arrays.get(a.as_u32() as usize))
+    }
+
+    fn are(&self, arguments: &Arguments) -> bool {
+        self.params().eq(arguments.params.iter().copied())
+            && self.arrays().count() == arguments.shapes.len()
+            && (self.arrays().zip(&arguments.shapes)).all(|(array, shape)| array.has_shape(shape))
+    }
+
+    fn arguments(&self, world: &World) -> Arguments {
+        let device = world.device().capabilities().owner;
+        Arguments {
+            params: self.params().collect(),
+            shapes: self
+                .arrays()
+                .map(|a| shape_of(a, a.owner() == device))
+                .collect(),
+        }
+    }
+}
+
+/// An array of the host is copied to a GPU, to another address.
+fn shape_of(array: &ArrayArg<'_>, in_place: bool) -> ArrayShape {
+    let mut shape = ArrayShape {
+        extents: SmallVec::from_slice(array.extents()),
+        align: ALIGN as u32,
+    };
+    if !in_place || !array.has_shape(&shape) {
+        shape.align = 1;
+    }
+    shape
+}
