@@ -31,6 +31,7 @@
 // The macros say `::wuji`, here too.
 extern crate self as wuji;
 
+pub mod algorithms;
 pub mod args;
 pub mod array;
 
@@ -48,6 +49,7 @@ pub mod lang;
 pub mod launch;
 pub mod layout;
 mod lazy;
+pub mod math;
 mod nd_array;
 #[cfg(feature = "ndarray")]
 mod ndarrays;

@@ -6,6 +6,7 @@
 mod accuracy;
 #[macro_use]
 mod agree;
+mod algorithms;
 mod array_gradients;
 mod backend;
 mod bad_input;
@@ -29,6 +30,7 @@ mod language;
 mod lazy;
 mod lazy_random;
 mod limits;
+mod math;
 mod nested_tapes;
 mod operators;
 mod ordinary;
