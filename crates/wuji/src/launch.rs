@@ -489,7 +489,7 @@ impl Source<'_> {
             });
         }
         let m = lang::lower(recording, &bounds, m)?;
-        Ok(Compiled::of(world.load(m.clone())?, &first_field).with_source(m))
+        Ok(Compiled::of(world.load_program(m.clone())?, &first_field).with_source(m))
     }
 
     /// Trees with their fields, each tree's one after the other.

@@ -31,6 +31,7 @@
 // The macros say `::wuji`, here too.
 extern crate self as wuji;
 
+pub mod algorithms;
 pub mod args;
 pub mod array;
 
@@ -38,16 +39,19 @@ mod autodiff;
 pub mod axes;
 pub mod bundle;
 pub mod cells;
+mod checkpoint;
 pub mod dynamic;
 pub mod element;
 mod features;
 pub mod field;
+pub mod files;
 mod graph;
 mod host;
 pub mod lang;
 pub mod launch;
 pub mod layout;
 mod lazy;
+pub mod math;
 mod nd_array;
 #[cfg(feature = "ndarray")]
 mod ndarrays;

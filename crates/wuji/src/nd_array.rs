@@ -85,6 +85,10 @@ impl<T: Element, const D: usize> NdArray<T, D> {
         self.field.handle()
     }
 
+    pub(crate) fn as_field(&self) -> &Field<T, D> {
+        &self.field
+    }
+
     /// Its name.
     pub fn name(&self) -> &str {
         self.field.name()

@@ -1,8 +1,8 @@
 //! A 64-bit checksum.
 
-/// Every step is a bijection of the state and of its input word, so inputs of equal length that differ in only one word
+/// A checksum of 64 bits. Every step is a bijection of the state and of its input word, so inputs of equal length that differ in only one word
 /// never have the same checksum.
-pub(super) fn checksum(bytes: &[u8]) -> u64 {
+pub fn checksum(bytes: &[u8]) -> u64 {
     let mut state = 0x9e37_79b9_7f4a_7c15 ^ (bytes.len() as u64);
     let mut step = |word: u64| {
         state = (state ^ word).wrapping_mul(0xff51_afd7_ed55_8ccd);

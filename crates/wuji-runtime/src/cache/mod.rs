@@ -14,13 +14,13 @@ mod folder;
 mod format;
 mod slot;
 
+pub use checksum::checksum;
 pub(crate) use entry::Entry;
 pub use folder::Choice;
 pub(crate) use slot::CacheSlot;
 
 use crate::log::{Level, Log};
 use crate::tier::Tier;
-use checksum::checksum;
 use std::fs;
 use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;

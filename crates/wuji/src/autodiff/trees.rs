@@ -17,12 +17,12 @@ pub(crate) struct TreeCopy {
 }
 
 /// The active cells of a sparse node.
-struct NodeCells {
-    node: Node,
-    rank: usize,
-    rows: usize,
+pub(crate) struct NodeCells {
+    pub(crate) node: Node,
+    pub(crate) rank: usize,
+    pub(crate) rows: usize,
     /// Those of one cell after the other.
-    coordinates: Vec<u64>,
+    pub(crate) coordinates: Vec<u64>,
 }
 
 /// The elements of a tree that are active when a tape begins, of each field that is a gradient. Other elements have no first value,
@@ -132,12 +132,12 @@ impl TreeCopy {
     }
 }
 
-pub(super) fn import(field: &FieldHandle, cells: &ActiveCells) -> Result<()> {
+pub(crate) fn import(field: &FieldHandle, cells: &ActiveCells) -> Result<()> {
     field.access()?.import_active(cells, field.size()?)
 }
 
 impl NodeCells {
-    fn of(tree: &Arc<TreeInner>, node: Node, rank: usize) -> Result<NodeCells> {
+    pub(crate) fn of(tree: &Arc<TreeInner>, node: Node, rank: usize) -> Result<NodeCells> {
         let subject = Subject::Node(node);
         let serve = |service: Service, arrays: &[ArrayArg<'_>]| -> Result<u64> {
             let found = tree.serve(subject, service, &[], arrays)?;
@@ -170,7 +170,7 @@ impl NodeCells {
         }
     }
 
-    fn activate(&self, tree: &Arc<TreeInner>) -> Result<()> {
+    pub(crate) fn activate(&self, tree: &Arc<TreeInner>) -> Result<()> {
         let mut coordinates = self.coordinates.clone();
         let array = ArrayArg::opaque(&mut coordinates, 8, &[self.rows, self.rank], false)?;
         let subject = Subject::Node(self.node);

@@ -98,7 +98,7 @@ impl World {
 
     /// Loads a kernel that a frontend has built as a module.
     pub(crate) fn load_kernel(&self, module: Module, first: &[u32]) -> Result<Arc<Compiled>> {
-        let compiled = Compiled::of(self.load(module.clone())?, first);
+        let compiled = Compiled::of(self.load_program(module.clone())?, first);
         let compiled = Arc::new(compiled.with_source(module));
         let mut loaded = lock(&self.inner.loaded);
         loaded.0 += 1;
@@ -110,7 +110,7 @@ impl World {
     }
 
     /// In a lazy world, a kernel that may only run fused with others gets machine code when it first runs by itself.
-    pub(crate) fn load(&self, module: Module) -> Result<Program> {
+    pub(crate) fn load_program(&self, module: Module) -> Result<Program> {
         self.ensure_open()?;
         let when = match self.lazy() {
             Some(_) if can_wait(&module) => CodeTime::FirstRun,

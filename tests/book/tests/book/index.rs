@@ -55,6 +55,27 @@ fn every_page_is_in_the_summary_once() {
     }
 }
 
+/// Pages of the first level of the summary.
+fn chapters(summary: &Page) -> Vec<String> {
+    let lines = summary.text.lines().filter(|line| line.starts_with("- ["));
+    let targets = lines.filter_map(|line| line.split_once("](")?.1.split_once(')'));
+    targets.map(|(target, _)| target.to_owned()).collect()
+}
+
+#[test]
+fn the_introduction_leads_to_every_chapter() {
+    let pages = book();
+    let page = |path: &str| pages.iter().find(|p| p.path == path).unwrap();
+    let chapters = chapters(page("docs/SUMMARY.md"));
+    assert_eq!(chapters[0], "getting-started.md", "the quick start comes first");
+    let introduction: BTreeSet<String> = links(page("docs/introduction.md"))
+        .into_iter()
+        .map(|(_, target)| target)
+        .collect();
+    let missing: Vec<&String> = chapters.iter().filter(|c| !introduction.contains(*c)).collect();
+    assert!(missing.is_empty(), "docs/introduction.md does not lead to {missing:?}");
+}
+
 #[test]
 fn links_and_pictures_exist() {
     let mut broken = Vec::new();

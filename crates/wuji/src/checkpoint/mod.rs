@@ -1,0 +1,362 @@
+//! Checkpoints: all fields of a world in one file.
+//!
+//! The file has a description of the trees, and then their values: of dense trees all elements row by row, whatever their layout; of
+//! sparse trees the active cells of each sparse node, and then the values of the active elements, sorted by their coordinates.
+
+mod blocks;
+
+use crate::autodiff::{NodeCells, active, import};
+use crate::files::at_caller;
+use crate::host::{ActiveCells, ElementBox, FieldHandle, Window};
+use crate::layout::TreeInner;
+use crate::world::World;
+use blocks::{Reader, Writer};
+use std::fmt::Write;
+use std::panic::Location;
+use std::path::Path;
+use std::sync::Arc;
+use wuji_ir::entities::{Field, Node};
+use wuji_ir::module::Module;
+use wuji_ir::types::{Structs, Type};
+use wuji_ir::{Error, Result};
+
+/// About as many bytes of a dense field are in memory at a time.
+const SLAB: u64 = 1 << 24;
+
+impl World {
+    /// Writes all fields and arrays of this world to a file, with the active cells of sparse trees. [`World::load`] reads it.
+    ///
+    /// The old file is replaced at once when the new one is complete: a process that is killed leaves the old one. Dense fields are
+    /// written piece by piece; of a sparse field, the active elements are in memory.
+    ///
+    /// ```
+    /// use wuji::prelude::*;
+    ///
+    /// struct Simulation {
+    ///     world: World,
+    ///     x: Field<f32, 1>,
+    /// }
+    ///
+    /// fn new_simulation() -> wuji::Result<Simulation> {
+    ///     let world = World::cpu()?;
+    ///     let x = world.layout(|root| root.pointer(I, 100).dense(I, 8).place("x"))?;
+    ///     Ok(Simulation { world, x })
+    /// }
+    ///
+    /// # fn main() -> wuji::Result<()> {
+    /// # let path = std::env::temp_dir().join(format!("wuji-checkpoint-{}", std::process::id()));
+    /// let first = new_simulation()?;
+    /// first.x.set(300, 1.5)?;
+    /// first.world.save(&path)?;
+    ///
+    /// let second = new_simulation()?; // perhaps in another process
+    /// second.world.load(&path)?;
+    /// assert_eq!(second.x.get(300)?, 1.5);
+    /// assert_eq!(second.x.count_active()?, 8);
+    /// # std::fs::remove_file(&path).ok();
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[track_caller]
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
+        at_caller(save(self, path.as_ref()), Location::caller())
+    }
+
+    /// Gives all fields and arrays of this world the values and active cells that [`World::save`] wrote to a file.
+    ///
+    /// The world has the same fields as the one that was saved, made in the same order. Dense trees may have another layout, sparse
+    /// ones not. The whole file is checked first: if it is damaged, or of other fields, nothing changes.
+    #[track_caller]
+    pub fn load(&self, path: impl AsRef<Path>) -> Result<()> {
+        at_caller(load(self, path.as_ref()), Location::caller())
+    }
+}
+
+fn save(world: &World, path: &Path) -> Result<()> {
+    world.ensure_open()?;
+    world.synchronize()?;
+    let trees = saved_trees(world)?;
+    let mut writer = Writer::create(path)?;
+    let descriptions: Vec<&str> = trees.iter().map(|t| t.description.as_str()).collect();
+    let header = descriptions.join("\n");
+    writer.put_number(header.len() as u64)?;
+    writer.put(header.as_bytes())?;
+    for tree in &trees {
+        tree.write(&mut writer)?;
+    }
+    writer.finish()
+}
+
+fn load(world: &World, path: &Path) -> Result<()> {
+    world.ensure_open()?;
+    world.synchronize()?;
+    Reader::open(path)?.verify()?;
+    let trees = saved_trees(world)?;
+    let mut reader = Reader::open(path)?;
+    let length = reader.take_number()?;
+    if length > blocks::BLOCK as u64 * 64 {
+        return Err(reader.damaged(format!("it claims to have a header of {length} bytes")));
+    }
+    let mut header = vec![0; length as usize];
+    reader.take(&mut header)?;
+    let header = String::from_utf8_lossy(&header).into_owned();
+    check_trees(path, &header, &trees)?;
+    for tree in &trees {
+        tree.read(&mut reader)?;
+    }
+    reader.finish()
+}
+
+/// A tree, and what a checkpoint has of it.
+struct SavedTree {
+    tree: Arc<TreeInner>,
+    sparse: bool,
+    /// A line for the tree, and further ones with an indent.
+    description: String,
+    /// Those with memory of their own: no views, and words instead of what is packed in them.
+    fields: Vec<FieldHandle>,
+    /// The sparse nodes and their ranks, outer ones first.
+    nodes: Vec<(Node, usize)>,
+}
+
+fn saved_trees(world: &World) -> Result<Vec<SavedTree>> {
+    let alive = world.trees().into_iter();
+    // Of a destroyed tree there is nothing to save.
+    let alive = alive.filter(|tree| tree.body().is_ok());
+    alive.map(SavedTree::new).collect()
+}
+
+impl SavedTree {
+    fn new(tree: Arc<TreeInner>) -> Result<SavedTree> {
+        let body = tree.body()?;
+        let sparse = body.shape.data.is_sparse();
+        let own = body.shape.fields.iter().enumerate();
+        let own = own.filter(|(_, f)| !f.view && f.packing.is_none());
+        let fields = own.map(|(n, _)| FieldHandle {
+            tree: tree.clone(),
+            field: Field::from_u32(n as u32),
+        });
+        let fields: Vec<FieldHandle> = fields.collect();
+        let shape = &body.shape.data;
+        let nodes = shape.nodes.iter().filter(|(_, n)| n.kind.is_sparse());
+        let nodes = nodes.map(|(node, _)| (node, shape.axes(node).len()));
+        let nodes = nodes.collect();
+        let description = if sparse {
+            describe_sparse(&tree)?
+        } else {
+            describe_dense(&fields)?
+        };
+        Ok(SavedTree {
+            sparse,
+            description,
+            fields,
+            nodes,
+            tree,
+        })
+    }
+
+    fn write(&self, writer: &mut Writer) -> Result<()> {
+        for (node, rank) in &self.nodes {
+            let cells = NodeCells::of(&self.tree, *node, *rank)?;
+            writer.put_number(cells.rows as u64)?;
+            for word in &cells.coordinates {
+                writer.put_number(*word)?;
+            }
+        }
+        for field in &self.fields {
+            if self.sparse {
+                let cells = active(field, true)?;
+                writer.put_number(cells.rows as u64)?;
+                for word in &cells.values {
+                    writer.put_number(*word)?;
+                }
+            } else {
+                write_dense(field, writer)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn read(&self, reader: &mut Reader) -> Result<()> {
+        if self.sparse {
+            self.tree.clear()?;
+        }
+        for (node, rank) in &self.nodes {
+            let rows = reader.take_number()?;
+            let words = rows.saturating_mul(*rank as u64);
+            let cells = NodeCells {
+                node: *node,
+                rank: *rank,
+                rows: rows as usize,
+                coordinates: reader.take_words(words)?,
+            };
+            cells.activate(&self.tree)?;
+        }
+        for field in &self.fields {
+            if self.sparse {
+                read_sparse(field, reader)?;
+            } else {
+                read_dense(field, reader)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The values of the elements that are active, now that all cells are.
+fn read_sparse(field: &FieldHandle, reader: &mut Reader) -> Result<()> {
+    let now = active(field, false)?;
+    let rows = reader.take_number()?;
+    if rows != now.rows as u64 {
+        let why = format!(
+            "it has {rows} elements of `{}`, and its cells have {}",
+            field.name(),
+            now.rows
+        );
+        return Err(reader.damaged(why));
+    }
+    let bytes = rows.saturating_mul(field.size()? as u64);
+    let cells = ActiveCells {
+        rows: now.rows,
+        coordinates: now.coordinates,
+        values: reader.take_words(bytes.div_ceil(8))?,
+    };
+    import(field, &cells)
+}
+
+/// Windows of a field along its first index, which fit into memory.
+fn slabs(field: &FieldHandle, size: usize) -> Result<Vec<Window>> {
+    let extents: Vec<u64> = field.domain()?.iter().map(|d| d.1).collect();
+    let whole: Window = extents.iter().map(|e| (0, *e)).collect();
+    let Some((first, others)) = extents.split_first() else {
+        return Ok(vec![whole]);
+    };
+    let row = others.iter().fold(size as u64, |n, e| n.saturating_mul(*e));
+    let rows = (SLAB / row.max(1)).max(1);
+    let starts = (0..*first).step_by(rows as usize);
+    let slab = |start: u64| {
+        let mut slab = whole.clone();
+        slab[0] = (start, (start + rows).min(*first));
+        slab
+    };
+    Ok(starts.map(slab).collect())
+}
+
+fn write_dense(field: &FieldHandle, writer: &mut Writer) -> Result<()> {
+    let size = field.size()?;
+    for slab in slabs(field, size)? {
+        let access = field.access()?;
+        let mut bytes = Vec::new();
+        ElementBox::new(&access, slab, size).read(|run, stride| {
+            run.chunks(stride)
+                .for_each(|element| bytes.extend(&element[..size]));
+        })?;
+        writer.put(&bytes)?;
+    }
+    Ok(())
+}
+
+fn read_dense(field: &FieldHandle, reader: &mut Reader) -> Result<()> {
+    let size = field.size()?;
+    for slab in slabs(field, size)? {
+        let access = field.access()?;
+        let elements = ElementBox::new(&access, slab, size);
+        let mut bytes = vec![0; elements.bytes() as usize];
+        reader.take(&mut bytes)?;
+        let mut values = bytes.chunks_exact(size.max(1));
+        elements.write(|run, stride| {
+            for (element, value) in run.chunks_mut(stride).zip(&mut values) {
+                element[..size].copy_from_slice(value);
+            }
+        })?;
+    }
+    Ok(())
+}
+
+/// The nodes and fields of a tree as textual IR.
+fn describe_sparse(tree: &TreeInner) -> Result<String> {
+    let body = tree.body()?;
+    let mut module = Module::default();
+    body.shape.enter(&mut module, &body.names);
+    let text = module.to_string();
+    let lines = text.lines().filter(|line| !line.starts_with("module"));
+    let lines = lines.filter(|line| !line.trim().is_empty());
+    Ok(lines.fold("sparse tree".to_owned(), |all, line| all + "\n  " + line))
+}
+
+/// The fields of a tree, without its nodes.
+fn describe_dense(fields: &[FieldHandle]) -> Result<String> {
+    let mut text = "dense tree".to_owned();
+    for field in fields {
+        let body = field.tree.body()?;
+        let mut structs = Structs::default();
+        let ty = body.shape.fields[field.index()].elem.enter(&mut structs);
+        let domain = field.domain()?.iter();
+        let domain: Vec<String> = domain
+            .map(|(from, extent)| format!("{from}..{}", i128::from(*from) + i128::from(*extent)))
+            .collect();
+        let ty = type_text(&structs, ty);
+        let _ = write!(
+            text,
+            "\n  field {:?}: {ty} [{}]",
+            field.name(),
+            domain.join(", ")
+        );
+    }
+    Ok(text)
+}
+
+fn type_text(structs: &Structs, ty: Type) -> String {
+    match ty {
+        Type::Scalar(_) | Type::Vector(..) | Type::Matrix(..) => ty.to_string(),
+        Type::Struct(id) => {
+            let fields = structs.0[id].fields.iter();
+            let fields: Vec<String> = fields
+                .map(|(name, ty)| format!("{name}: {}", type_text(structs, *ty)))
+                .collect();
+            format!("{{{}}}", fields.join(", "))
+        }
+    }
+}
+
+/// An error unless the trees of a checkpoint are those of the world.
+fn check_trees(path: &Path, header: &str, trees: &[SavedTree]) -> Result<()> {
+    let mut saved: Vec<String> = Vec::new();
+    for line in header.lines() {
+        match saved.last_mut() {
+            Some(tree) if line.starts_with(' ') => *tree += &format!("\n{line}"),
+            _ => saved.push(line.to_owned()),
+        }
+    }
+    let fail = |note: String| {
+        let what = format!("the checkpoint {} is one of other fields", path.display());
+        Err(Error::new("W0534", what)
+            .note(note)
+            .help("make the same fields, in the same order, and then load"))
+    };
+    for (saved, own) in saved.iter().zip(trees) {
+        if let Some((saved, own)) = first_difference(saved, &own.description) {
+            return fail(format!("it has `{saved}` where the world has `{own}`"));
+        }
+    }
+    if saved.len() != trees.len() {
+        let (n, m) = (saved.len(), trees.len());
+        return fail(format!("it has {n} trees, and the world {m}"));
+    }
+    Ok(())
+}
+
+/// The first lines that differ.
+fn first_difference<'a>(a: &'a str, b: &'a str) -> Option<(&'a str, &'a str)> {
+    let (mut a, mut b) = (a.lines(), b.lines());
+    loop {
+        match (a.next(), b.next()) {
+            (None, None) => return None,
+            (a, b) if a == b => {}
+            (a, b) => {
+                let shown = |line: Option<&'a str>| line.map_or("nothing", str::trim);
+                return Some((shown(a), shown(b)));
+            }
+        }
+    }
+}
