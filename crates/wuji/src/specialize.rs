@@ -136,7 +136,7 @@ fn made(
     arguments: &Arguments,
 ) -> Result<Arc<Compiled>> {
     let module = specialize(compiled.source()?, candidates, arguments);
-    let program = world.load(module)?;
+    let program = world.load_program(module)?;
     program.make_code()?;
     Ok(Arc::new(Compiled::of(program, compiled.first_fields())))
 }

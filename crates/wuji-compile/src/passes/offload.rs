@@ -305,14 +305,15 @@ impl Split<'_> {
 
     /// Temps for the kernel's result and for early returns.
     fn plan_exits(&mut self) {
-        if let Some(ty) = self.f.results.first() {
-            self.result = Some(self.env.temps.push(TempData { ty: *ty }));
-        }
         let f = self.f;
         let early = f
             .walk_regions()
             .iter()
             .any(|r| *r != f.entry && matches!(f.regions[*r].term, Term::Return(_)));
+        if let Some(ty) = f.results.first() {
+            let own = final_temp(f).filter(|_| !early);
+            self.result = Some(own.unwrap_or_else(|| self.env.temps.push(TempData { ty: *ty })));
+        }
         if early {
             self.done = Some(self.env.temps.push(TempData { ty: BOOL }));
         }
@@ -401,7 +402,7 @@ impl Split<'_> {
             .filter_map(|v| Some((*v, *self.temps.get(v)?)))
             .collect();
         leave.sort();
-        let returned = if last {
+        let returned = if last && self.result.is_some_and(|t| final_temp(f) != Some(t)) {
             f.regions[f.entry].term.args().to_vec()
         } else {
             Default::default()
@@ -419,7 +420,7 @@ impl Split<'_> {
         }
         let quiet = insts
             .iter()
-            .all(|i| matches!(f.insts[*i].op.effect(), Effect::Pure));
+            .all(|i| matches!(f.insts[*i].op.effect(), Effect::Pure | Effect::Reads));
         if quiet && leave.is_empty() && returned.is_empty() && !early {
             return None;
         }
@@ -521,6 +522,23 @@ impl Split<'_> {
             span: f.spans[inst],
         }
     }
+}
+
+/// The temp that a kernel returns as its last loop has left it.
+fn final_temp(f: &Function) -> Option<Temp> {
+    let entry = &f.regions[f.entry];
+    let result = entry.term.args().first()?;
+    let (load, before) = entry.insts.split_last()?;
+    let Op::Load(access) = &f.insts[*load].op else {
+        return None;
+    };
+    let Place::Temp(temp) = access.place else {
+        return None;
+    };
+    let after_loop = before
+        .last()
+        .is_some_and(|i| matches!(f.insts[*i].op, Op::ForEach(..)));
+    (f.result(*load) == *result && access.path.is_empty() && after_loop).then_some(temp)
 }
 
 fn store_temp(g: &mut Function, region: Region, t: Temp, v: Value) {

@@ -140,7 +140,7 @@ fn random_numbers_are_the_same() {
 fn debug_and_deterministic_worlds_keep_the_general_code() {
     for builder in [
         backend::builder().debug(true),
-        backend::builder().deterministic(true),
+        World::builder().threads(2).deterministic(true),
     ] {
         let world = builder.specialize(true).build().unwrap();
         let x = world.field::<i32, 1>("x", 8).unwrap();

@@ -1,8 +1,10 @@
 //! The dimensions of an iteration space: their order, and the choice of units.
 
 use super::Dim;
+use rustc_hash::FxHashSet;
 use std::num::NonZeroU32;
 use wuji_ir::entities::Region;
+use wuji_ir::layout::TreeMemory;
 use wuji_ir::module::*;
 use wuji_ir::ops::*;
 
@@ -50,15 +52,40 @@ pub(super) fn cell_dims(m: &Env, field: wuji_ir::entities::Field, index_order: b
     dims
 }
 
-/// Neighbours that one GPU thread takes: the elements of a 16-byte load.
+/// The most neighbours that one GPU thread takes: the elements of a 16-byte load.
 const ROW: u64 = 4;
+/// The bytes of a load.
+const LOAD: u64 = 16;
 /// The least number of iterations for that, so that all threads are occupied.
 pub(super) const MANY: u64 = 1 << 20;
 /// Iterations of at most this many instructions are memory-bound.
 const SHORT: u64 = 64;
 
-/// Makes rows of neighbours in memory the innermost dimension, if there are enough of them.
-pub(super) fn rows(dims: &mut Vec<Dim>, from: u64) -> bool {
+/// How many neighbours one GPU thread takes, so that the loads and stores of neighbouring threads are adjacent: as many as a load has of
+/// the largest cell or element that an iteration accesses.
+pub(super) fn row_length(m: &Env, f: &Function, body: Region) -> u64 {
+    let bytes = |place: Place| match place {
+        Place::Field(field) => {
+            let data = &m.fields[field];
+            let memory = TreeMemory::of(&m.trees[data.tree], &m.fields, &m.structs);
+            memory.map_or(0, |memory| memory.cell_size[data.node])
+        }
+        Place::Array(a) => m.structs.size_align(m.arrays[a].elem).0,
+        Place::Local(_) | Place::Temp(_) => 0,
+    };
+    let insts = f.insts_in(body);
+    let places = insts.filter_map(|i| f.insts[i].op.access().map(|a| a.place));
+    let places: FxHashSet<Place> = places.collect();
+    let largest = places.into_iter().map(bytes).max().unwrap_or(0);
+    if largest.is_power_of_two() && largest <= LOAD {
+        (LOAD / largest).min(ROW)
+    } else {
+        ROW
+    }
+}
+
+/// Makes rows of so many neighbours in memory the innermost dimension, if there are enough of them.
+pub(super) fn rows(dims: &mut Vec<Dim>, from: u64, row: u64) -> bool {
     let mut total = dims.iter().map(Dim::constant_extent);
     let total = total.try_fold(1u64, |n, e| n.checked_mul(e?));
     let Some(last) = dims.last() else {
@@ -67,7 +94,7 @@ pub(super) fn rows(dims: &mut Vec<Dim>, from: u64) -> bool {
     let (Some(extent), Bound::Const(0)) = (last.constant_extent(), last.bounds.lo) else {
         return false;
     };
-    if total.is_none_or(|t| t < from) || !extent.is_multiple_of(ROW) {
+    if row == 1 || total.is_none_or(|t| t < from) || !extent.is_multiple_of(row) {
         return false;
     }
     let (index, scale) = (last.index, last.scale);
@@ -77,8 +104,8 @@ pub(super) fn rows(dims: &mut Vec<Dim>, from: u64) -> bool {
         scale,
     };
     dims.pop();
-    dims.push(dim(extent / ROW, scale * ROW as i64));
-    dims.push(dim(ROW, scale));
+    dims.push(dim(extent / row, scale * row as i64));
+    dims.push(dim(row, scale));
     true
 }
 

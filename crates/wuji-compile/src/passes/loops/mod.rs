@@ -18,7 +18,7 @@ use crate::analysis::cost;
 use crate::options::{Options, Target};
 use crate::passes::Cx;
 use crate::rewrite::Substitution;
-use dims::{MANY, cell_dims, cut_tiles, few, is_short, rows, split, tiles};
+use dims::{MANY, cell_dims, cut_tiles, few, is_short, row_length, rows, split, tiles};
 use nest::extents;
 use sparse::{ListLoop, Mask};
 use temps::TempValues;
@@ -225,7 +225,8 @@ fn schedule(
         Target::Cuda => {
             let short =
                 space.list.is_none() && !hints.serial && !hints.cooperative && is_short(f, body);
-            if short && rows(&mut space.dims, options.rows_from.unwrap_or(MANY)) {
+            let from = options.rows_from.unwrap_or(MANY);
+            if short && rows(&mut space.dims, from, row_length(env, f, body)) {
                 tiles(f, body, &mut space.dims);
                 Some(space.dims.len() - 1)
             } else {
