@@ -67,13 +67,22 @@ fn the_introduction_leads_to_every_chapter() {
     let pages = book();
     let page = |path: &str| pages.iter().find(|p| p.path == path).unwrap();
     let chapters = chapters(page("docs/SUMMARY.md"));
-    assert_eq!(chapters[0], "getting-started.md", "the quick start comes first");
+    assert_eq!(
+        chapters[0], "getting-started.md",
+        "the quick start comes first"
+    );
     let introduction: BTreeSet<String> = links(page("docs/introduction.md"))
         .into_iter()
         .map(|(_, target)| target)
         .collect();
-    let missing: Vec<&String> = chapters.iter().filter(|c| !introduction.contains(*c)).collect();
-    assert!(missing.is_empty(), "docs/introduction.md does not lead to {missing:?}");
+    let missing: Vec<&String> = chapters
+        .iter()
+        .filter(|c| !introduction.contains(*c))
+        .collect();
+    assert!(
+        missing.is_empty(),
+        "docs/introduction.md does not lead to {missing:?}"
+    );
 }
 
 #[test]
