@@ -93,7 +93,7 @@ pub(crate) fn test(words: &[String]) -> Outcome {
         // The other features are those of the tests above, so that little is compiled again.
         let mut libraries = cargo(&llvm);
         libraries.args(["test", "--workspace", "--features"]);
-        libraries.arg("wuji-symbolic/faer,wuji-symbolic/nalgebra,wuji-symbolic/sprs");
+        libraries.arg("wuji-symbolic/faer,wuji-symbolic/nalgebra,wuji-symbolic/sprs,wuji/bytemuck,wuji/glam,wuji/mint,wuji/nalgebra");
         libraries.args(["--test", "libraries"]);
         steps.run("libraries", &mut libraries);
     }

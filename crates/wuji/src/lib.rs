@@ -40,6 +40,7 @@ pub mod axes;
 pub mod bundle;
 pub mod cells;
 mod checkpoint;
+mod conversions;
 pub mod dynamic;
 pub mod element;
 mod features;
@@ -51,6 +52,7 @@ pub mod lang;
 pub mod launch;
 pub mod layout;
 mod lazy;
+pub mod linalg;
 pub mod math;
 mod nd_array;
 #[cfg(feature = "ndarray")]

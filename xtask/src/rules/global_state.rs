@@ -26,6 +26,7 @@ const THREAD: &str = "state of the calling thread";
 
 /// The crate and name of each mutable static, with the reason.
 const LISTED: &[(&str, &str, &str)] = &[
+    ("wuji", "NEXT", COUNTER),
     ("wuji", "RECORDING", THREAD),
     ("wuji", "STATE", THREAD),
     ("wuji-llvm", "COUNT", COUNTER),

@@ -157,20 +157,24 @@ struct Division {
 }
 
 impl Division {
+    const CPU: Division = Division {
+        scan: 12,
+        digit: 8,
+        sort: (8192, 64),
+    };
+
+    /// Many threads with a little work each.
+    const GPU: Division = Division {
+        scan: 6,
+        digit: 4,
+        sort: (64, 1 << 16),
+    };
+
     fn of(world: &World) -> Division {
         if world.device().gpu().is_some() {
-            // Many threads with a little work each.
-            Division {
-                scan: 6,
-                digit: 4,
-                sort: (64, 1 << 16),
-            }
+            Division::GPU
         } else {
-            Division {
-                scan: 12,
-                digit: 8,
-                sort: (8192, 64),
-            }
+            Division::CPU
         }
     }
 }

@@ -25,19 +25,23 @@ pub fn exclusive_prefix_sum<S: Sequence<Item: Num>>(x: &S) -> Result<()> {
 
 fn run<S: Sequence<Item: Num>>(x: &S, what: &str, inclusive: bool) -> Result<()> {
     let elements = Elements::read(x, what)?;
-    scan(&elements.array, inclusive)?;
+    scan(&elements.array, inclusive, Division::of(x.field().world()))?;
     elements.write(&elements.array)
 }
 
 /// Scans an array in place.
-pub(super) fn scan<T: Num>(data: &NdArray<T, 1>, inclusive: bool) -> Result<()> {
-    let shift = Division::of(data.world()).scan;
+pub(super) fn scan<T: Num>(
+    data: &NdArray<T, 1>,
+    inclusive: bool,
+    division: Division,
+) -> Result<()> {
+    let shift = division.scan;
     let [count] = data.shape()?;
     let blocks = count.div_ceil(1 << shift);
     let sums = data.world().nd_array("sums of blocks", blocks)?;
     scan_blocks(data, &sums, count as i64, shift, inclusive)?;
     if blocks > 1 {
-        scan(&sums, false)?;
+        scan(&sums, false, division)?;
         add_sums(data, &sums, shift)?;
     }
     Ok(())

@@ -259,14 +259,14 @@ impl<W: Int> Words<W> {
     /// The words in their order.
     fn sorted<K: SortKey<Word = W>>(keys: &NdArray<K, 1>) -> Result<Words<W>> {
         let order = keys.world().nd_array("order", 1)?;
-        Words::of(keys, order)?.sort(false)
+        Words::of(keys, order)?.sort(false, Division::of(keys.world()))
     }
 
     /// The same, and their order.
     fn ordered<K: SortKey<Word = W>>(keys: &NdArray<K, 1>) -> Result<Words<W>> {
         let order = keys.world().nd_array("order", keys.shape()?)?;
         count_up(&order)?;
-        Words::of(keys, order)?.sort(true)
+        Words::of(keys, order)?.sort(true, Division::of(keys.world()))
     }
 
     fn of<K: SortKey<Word = W>>(keys: &NdArray<K, 1>, order: NdArray<u32, 1>) -> Result<Words<W>> {
@@ -285,13 +285,12 @@ impl<W: Int> Words<W> {
         })
     }
 
-    fn sort(self, ordered: bool) -> Result<Words<W>> {
-        let division = Division::of(self.current.world());
+    fn sort(self, ordered: bool, division: Division) -> Result<Words<W>> {
         let mut pass = self.first_pass(division, ordered)?;
         for shift in (0..W::SIZE as u32 * 8).step_by(division.digit as usize) {
             pass.shift = W::from_f64(f64::from(shift));
             pass.count()?;
-            scan(&pass.starts, false)?;
+            scan(&pass.starts, false, division)?;
             pass.relocate()?;
             std::mem::swap(&mut pass.from, &mut pass.to);
             std::mem::swap(&mut pass.order, &mut pass.new_order);
@@ -323,5 +322,35 @@ impl<W: Int> Words<W> {
             mask: W::from_f64((digits - 1) as f64),
             ordered,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::world::World;
+
+    /// The division of GPUs gives the same on a CPU.
+    #[test]
+    fn divisions_agree() {
+        let world = World::builder().threads(2).build().unwrap();
+        for n in [1u64, 63, 64, 65, 5000] {
+            let keys = world.nd_array::<i32, 1>("keys", n).unwrap();
+            let values: Vec<i32> = (0..n as i32)
+                .map(|k| k.wrapping_mul(-1_640_531_527) >> 18)
+                .collect();
+            keys.copy_from(&values).unwrap();
+            let mut expected: Vec<u32> = (0..n as u32).collect();
+            expected.sort_by_key(|k| values[*k as usize]);
+            for division in [Division::CPU, Division::GPU] {
+                let order = world.nd_array("order", n).unwrap();
+                count_up(&order).unwrap();
+                let words = Words::of(&keys, order)
+                    .unwrap()
+                    .sort(true, division)
+                    .unwrap();
+                assert_eq!(words.order.to_vec().unwrap(), expected);
+            }
+        }
     }
 }

@@ -4,7 +4,7 @@
 //! exchange fields with NumPy. [`Mesh`] writes and reads PLY files, and writes VTK files; [`Grid`] writes fields of two or three axes for
 //! ParaView.
 //!
-//! A file is written under another name and then renamed, so nobody sees half of it.
+//! A file is written under another name and then renamed, so a reader never sees half of it.
 //!
 //! ```
 //! use wuji::files::{Grid, Mesh};

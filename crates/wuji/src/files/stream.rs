@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use wuji_ir::{Error, Result};
 
-/// A file that is being written under another name. [`Output::finish`] replaces the file of the wanted name at once: whoever reads
-/// it finds the old contents or the new ones, also if this process is killed.
+/// A file that is being written under another name. [`Output::finish`] replaces the file of the wanted name at once: a reader finds
+/// the old contents or the new ones, also if this process is killed.
 pub(crate) struct Output {
     writer: Option<BufWriter<File>>,
     path: PathBuf,

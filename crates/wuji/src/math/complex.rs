@@ -14,6 +14,7 @@ use wuji_macros::{Element, func};
 /// assert!(((i * std::f32::consts::PI).exp() - Complex::new(-1.0, 0.0)).norm() < 1e-6);
 /// ```
 #[derive(Element, Clone, Copy, PartialEq, Debug, Default)]
+#[repr(C)]
 pub struct Complex<T: Float> {
     pub re: T,
     pub im: T,

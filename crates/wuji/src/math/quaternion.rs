@@ -18,6 +18,7 @@ use wuji_macros::{Element, func};
 /// assert!((Quat::identity().slerp(half, 0.5) - quarter).norm() < 1e-6);
 /// ```
 #[derive(Element, Clone, Copy, PartialEq, Debug)]
+#[repr(C)]
 pub struct Quaternion<T: Float> {
     pub x: T,
     pub y: T,

@@ -161,7 +161,8 @@ fn large_worlds() {
     let sparse = world
         .layout(|root| root.pointer(I, 1000).dense(I, 1000).place::<f32, 1>("s"))
         .unwrap();
-    sparse.window([0..500_000]).unwrap().fill(1.5).unwrap();
+    let half = 0..500_000;
+    sparse.window([half]).unwrap().fill(1.5).unwrap();
     world.save(&path).unwrap();
     x.fill(0).unwrap();
     sparse.deactivate_all().unwrap();

@@ -32,6 +32,7 @@ mod language;
 mod lazy;
 mod lazy_random;
 mod limits;
+mod linalg;
 mod math;
 mod nested_tapes;
 mod operators;

@@ -14,7 +14,7 @@ use faer::{Conj, MatMut, Par, Side};
 use std::ops::{AddAssign, Mul, MulAssign};
 
 /// An entry type of a matrix.
-pub(crate) trait Number:
+pub trait Number:
     ComplexField + Copy + Default + AddAssign + MulAssign + Mul<Output = Self>
 {
     fn wide(self) -> f64;
@@ -43,18 +43,18 @@ impl Number for f64 {
 
 /// A CSC matrix: rows and values of the stored entries, column by column; rows ascend.
 #[derive(Clone, Debug)]
-pub(crate) struct Columns<T> {
-    pub(crate) rows: usize,
-    pub(crate) columns: usize,
+pub struct Columns<T> {
+    pub rows: usize,
+    pub columns: usize,
     /// Start of each column's entries, plus the end of the last one.
-    pub(crate) starts: Vec<usize>,
-    pub(crate) indices: Vec<usize>,
-    pub(crate) values: Vec<T>,
+    pub starts: Vec<usize>,
+    pub indices: Vec<usize>,
+    pub values: Vec<T>,
 }
 
 impl<T: Number> Columns<T> {
     /// Builds a matrix from numbered entries in any order. Entries at the same position are added up. Indices must be in range.
-    pub(crate) fn from_triplets(
+    pub fn from_triplets(
         rows: usize,
         columns: usize,
         count: usize,
@@ -136,7 +136,7 @@ impl<T: Number> Columns<T> {
         Some(Perm::new_checked(order.into(), inverse.into(), count))
     }
 
-    pub(crate) fn triplets(&self) -> impl Iterator<Item = (usize, usize, T)> {
+    pub fn triplets(&self) -> impl Iterator<Item = (usize, usize, T)> {
         (0..self.columns).flat_map(move |column| {
             self.column(column)
                 .map(move |(row, value)| (row, column, value))
@@ -158,12 +158,12 @@ impl<T: Number> Columns<T> {
         found.map(|at| at + begin).map_err(|at| at + begin)
     }
 
-    pub(crate) fn get(&self, row: usize, column: usize) -> T {
+    pub fn get(&self, row: usize, column: usize) -> T {
         self.find(row, column)
             .map_or(T::default(), |at| self.values[at])
     }
 
-    pub(crate) fn set(&mut self, row: usize, column: usize, value: T) {
+    pub fn set(&mut self, row: usize, column: usize, value: T) {
         match self.find(row, column) {
             Ok(at) => self.values[at] = value,
             Err(at) => {
@@ -176,7 +176,7 @@ impl<T: Number> Columns<T> {
         }
     }
 
-    pub(crate) fn scaled(&self, factor: T) -> Columns<T> {
+    pub fn scaled(&self, factor: T) -> Columns<T> {
         let mut result = self.clone();
         for value in &mut result.values {
             *value *= factor;
@@ -184,7 +184,7 @@ impl<T: Number> Columns<T> {
         result
     }
 
-    pub(crate) fn transposed(&self) -> Columns<T> {
+    pub fn transposed(&self) -> Columns<T> {
         let mut result = Columns {
             rows: self.columns,
             columns: self.rows,
@@ -210,7 +210,7 @@ impl<T: Number> Columns<T> {
     }
 
     /// `self + factor * other`, of the same shape.
-    pub(crate) fn plus(&self, other: &Columns<T>, factor: T) -> Columns<T> {
+    pub fn plus(&self, other: &Columns<T>, factor: T) -> Columns<T> {
         self.merged(other, |a, b| match (a, b) {
             (Some(a), Some(b)) => {
                 let mut sum = b * factor;
@@ -223,7 +223,7 @@ impl<T: Number> Columns<T> {
     }
 
     /// The element-wise product of matrices of the same shape.
-    pub(crate) fn times(&self, other: &Columns<T>) -> Columns<T> {
+    pub fn times(&self, other: &Columns<T>) -> Columns<T> {
         self.merged(other, |a, b| Some(a? * b?))
     }
 
@@ -265,7 +265,7 @@ impl<T: Number> Columns<T> {
     }
 
     /// The product; `other` must have as many rows as this has columns. `check` ends it early with an error.
-    pub(crate) fn product<E>(
+    pub fn product<E>(
         &self,
         other: &Columns<T>,
         check: impl Fn() -> Result<(), E>,
@@ -303,7 +303,7 @@ impl<T: Number> Columns<T> {
     }
 
     /// `y = self x`; the lengths must match.
-    pub(crate) fn apply(&self, x: &[T], y: &mut [T]) {
+    pub fn apply(&self, x: &[T], y: &mut [T]) {
         y.fill(T::default());
         for (column, factor) in x.iter().enumerate().take(self.columns) {
             for (row, value) in self.column(column) {
@@ -315,7 +315,7 @@ impl<T: Number> Columns<T> {
     /// Solves `self x = b` for a symmetric positive definite matrix by preconditioned conjugate gradients, starting at `x`. Stops when the
     /// residual is at most `tolerance` times the norm of `b`, or after `max_steps`. Returns the number of steps, and whether it converged.
     /// `check` is called before every step, and ends it early with an error.
-    pub(crate) fn conjugate<E>(
+    pub fn conjugate<E>(
         &self,
         b: &[T],
         x: &mut [T],
@@ -397,7 +397,7 @@ fn dot<T: Number>(a: &[T], b: &[T]) -> f64 {
 
 /// A factorization method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Method {
+pub enum Method {
     Llt,
     Ldlt,
     Lu,
@@ -405,7 +405,7 @@ pub(crate) enum Method {
 
 /// A fill-reducing ordering of rows and columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ordering {
+pub enum Ordering {
     /// Approximate minimum degree on the graph of the matrix.
     Amd,
     /// Column approximate minimum degree, on the graph of its square.
@@ -414,7 +414,7 @@ pub(crate) enum Ordering {
 
 /// The symbolic factorization, which depends only on the sparsity pattern.
 #[derive(Debug)]
-pub(crate) struct Analysis {
+pub struct Analysis {
     starts: Vec<usize>,
     indices: Vec<usize>,
     symbolic: Symbolic,
@@ -428,7 +428,7 @@ enum Symbolic {
 
 impl Analysis {
     /// Analyzes a square matrix; `None` if memory runs out.
-    pub(crate) fn new<T: Number>(
+    pub fn new<T: Number>(
         method: Method,
         ordering: Ordering,
         matrix: &Columns<T>,
@@ -458,24 +458,24 @@ impl Analysis {
     }
 
     /// The number of rows of the matrix.
-    pub(crate) fn rows(&self) -> usize {
+    pub fn rows(&self) -> usize {
         self.starts.len() - 1
     }
 
     /// Stored entries of the matrix.
-    pub(crate) fn entries(&self) -> usize {
+    pub fn entries(&self) -> usize {
         self.indices.len()
     }
 
     /// Whether the matrix has the analyzed pattern.
-    pub(crate) fn fits<T>(&self, matrix: &Columns<T>) -> bool {
+    pub fn fits<T>(&self, matrix: &Columns<T>) -> bool {
         self.starts == matrix.starts && self.indices == matrix.indices
     }
 }
 
 /// A numeric factorization.
 #[derive(Debug)]
-pub(crate) enum Factors<T> {
+pub enum Factors<T> {
     Llt(Vec<T>),
     Ldlt(Vec<T>),
     Lu(Box<Lu<usize, T>>),
@@ -483,11 +483,7 @@ pub(crate) enum Factors<T> {
 
 impl<T: Number> Factors<T> {
     /// Factorizes a matrix with the analyzed pattern; `None` if the factorization does not exist.
-    pub(crate) fn new(
-        method: Method,
-        analysis: &Analysis,
-        matrix: &Columns<T>,
-    ) -> Option<Factors<T>> {
+    pub fn new(method: Method, analysis: &Analysis, matrix: &Columns<T>) -> Option<Factors<T>> {
         let factors = match &analysis.symbolic {
             Symbolic::Cholesky(symbolic) => {
                 let mut values = vec![T::default(); symbolic.len_val()];
@@ -540,7 +536,7 @@ impl<T: Number> Factors<T> {
     }
 
     /// Solves for `b`, in slot.
-    pub(crate) fn solve(&self, analysis: &Analysis, b: &mut [T]) {
+    pub fn solve(&self, analysis: &Analysis, b: &mut [T]) {
         let rows = b.len();
         let b = MatMut::from_column_major_slice_mut(b, rows, 1);
         match (self, &analysis.symbolic) {

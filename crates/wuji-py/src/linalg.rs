@@ -1,15 +1,13 @@
 //! Sparse matrices and solvers for Python.
 
-mod columns;
-
 use crate::error::OrRaise;
 use crate::numbers::{Plain, length_mismatch, read, write};
 use crate::waiting::detached;
-use columns::{Analysis, Columns, Factors, Method, Number, Ordering};
 use pyo3::exceptions::{PyIndexError, PyValueError};
 use pyo3::prelude::*;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use wuji::dynamic::{check_interrupt, compute_aside};
+use wuji::linalg::columns::{Analysis, Columns, Factors, Method, Number, Ordering};
 
 pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<SparseMatrix>()?;
