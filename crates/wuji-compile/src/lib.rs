@@ -19,4 +19,4 @@ pub use pipeline::{
     FIRST_PASSES, LATE_PASSES, Lowered, compile, compile_quickly, compile_with,
     compile_with_progress, first_code, improve, run_pass, step,
 };
-pub use remark::{Decision, Remark, Reversal, WordWrite};
+pub use remark::{Decision, Enclosing, Remark, Reversal, WordWrite};

@@ -54,6 +54,15 @@ pub enum Decision {
     },
     /// How a word of packed fields is changed.
     Packed { fields: String, write: WordWrite },
+    /// The loop runs on one thread, because of what is around it.
+    Serial(Enclosing),
+}
+
+/// What makes a loop of a kernel serial.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Enclosing {
+    While,
+    If,
 }
 
 /// How a loop changes words of packed fields.
@@ -177,6 +186,14 @@ impl fmt::Display for Decision {
                 };
                 write!(f, "words of `{fields}`: {how}")
             }
+            Decision::Serial(Enclosing::While) => write!(
+                f,
+                "one thread, because the loop is under a `while`: make it a kernel of its own, and launch that in a loop"
+            ),
+            Decision::Serial(Enclosing::If) => write!(
+                f,
+                "one thread, because the loop is under an `if`: move the `if` into the loop, or the loop into a kernel of its own"
+            ),
         }
     }
 }

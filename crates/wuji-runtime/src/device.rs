@@ -14,13 +14,16 @@ use crate::remarks::Remarks;
 use crate::report::Collected;
 use crate::stop::{Interrupter, Listening, Stop, Watchdog, on_ctrl_c};
 use std::sync::{Arc, Mutex, PoisonError};
-use wuji_compile::{Options, Remark};
+use wuji_compile::analysis::serial_loops::{SerialLoop, serial_loops};
+use wuji_compile::{Decision, Options, Remark};
 use wuji_ir::layout::{TreeData, TreeMemory};
 use wuji_ir::module::Module;
-use wuji_ir::{Error, Result};
+use wuji_ir::{Error, Position, Result};
 
 /// The most kernels whose remarks are kept.
 const MOST_REMARKS: usize = 4096;
+/// The iterations of a serial loop that is worth a warning.
+const LONG_SERIAL_LOOP: u64 = 1 << 16;
 
 /// Compiles and runs kernels, and owns their memory. Its [`Backend`] implements the differences between processors and
 /// GPUs.
@@ -287,11 +290,27 @@ impl Device {
         // Compiled code relies on the invariants that the verifier checks, such as read-only arrays.
         wuji_ir::verify::verify(&module)?;
         wuji_llvm::room_for_passes(&module)?;
+        self.warn_of_serial_loops(&module);
         let mut loaded = self.backend.load(module, options, when)?;
         if let Some(remarks) = loaded.remarks.take() {
             self.note(remarks);
         }
         Program::new(&self.lock, &self.env.profiler, loaded)
+    }
+
+    /// Long loops on one thread are rarely meant.
+    fn warn_of_serial_loops(&self, module: &Module) {
+        let long = |l: &SerialLoop| l.iterations.is_some_and(|n| n >= LONG_SERIAL_LOOP);
+        for serial in serial_loops(module).into_iter().filter(long) {
+            self.env.log.say(Level::Warn, || {
+                let remark = Remark {
+                    task: module.name.clone(),
+                    at: Position::of(module, serial.span),
+                    decision: Decision::Serial(serial.under),
+                };
+                remark.to_string()
+            });
+        }
     }
 
     fn note(&self, remarks: Arc<Remarks>) {

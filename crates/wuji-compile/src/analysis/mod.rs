@@ -9,5 +9,6 @@ pub mod entries;
 pub mod launch_bound;
 pub mod merging;
 pub mod ownership;
+pub mod serial_loops;
 pub mod uniformity;
 pub mod uses;

@@ -5,7 +5,9 @@
 
 use crate::analysis::effects::Source;
 use crate::analysis::launch_bound::launch_bound;
+use crate::analysis::serial_loops::serial_loops;
 use crate::passes::Cx;
+use crate::remark::{Decision, Remark};
 use crate::rewrite::{Map, copy_body, copy_inst, count_unsigned};
 use cranelift_entity::{PrimaryMap, SecondaryMap};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -22,6 +24,7 @@ pub fn offload(m: &mut Module, cx: &mut Cx) -> Result<()> {
     let Some(kernel) = m.kernel else {
         return Ok(());
     };
+    remark_serial_loops(m, cx);
     count_unsigned(&mut m.funcs[kernel]);
     let f = &m.funcs[kernel];
     let stretches = stretches(f);
@@ -75,6 +78,17 @@ pub fn offload(m: &mut Module, cx: &mut Cx) -> Result<()> {
     }
     cx.sources = m.tasks.iter().map(|t| Source::of(m, t)).collect();
     Ok(())
+}
+
+/// Says which loops run on one thread, though they would be parallel elsewhere in the kernel.
+fn remark_serial_loops(m: &Module, cx: &mut Cx) {
+    for serial in serial_loops(m) {
+        cx.remarks.push(Remark {
+            task: m.name.clone(),
+            at: Position::of(m, serial.span),
+            decision: Decision::Serial(serial.under),
+        });
+    }
 }
 
 /// Removes the kernel's function and every function that no task calls.

@@ -2,7 +2,7 @@
 
 use super::format::{Writer, open};
 use std::time::Duration;
-use wuji_compile::{Decision, Remark, Reversal, WordWrite};
+use wuji_compile::{Decision, Enclosing, Remark, Reversal, WordWrite};
 use wuji_ir::diag::Position;
 use wuji_ir::module::Module;
 use wuji_llvm::{Object, Timings};
@@ -109,6 +109,13 @@ impl Entry {
                     let number = WordWrite::ALL.iter().position(|w| w == write);
                     out.number(number.unwrap_or(0) as u64);
                 }
+                Decision::Serial(under) => {
+                    out.number(9);
+                    out.number(match under {
+                        Enclosing::While => 0,
+                        Enclosing::If => 1,
+                    });
+                }
             }
         }
         out.finish()
@@ -166,6 +173,11 @@ impl Entry {
                         *write.ok_or("it is malformed")?
                     },
                 },
+                9 => Decision::Serial(match r.number()? {
+                    0 => Enclosing::While,
+                    1 => Enclosing::If,
+                    _ => return Err("it is malformed"),
+                }),
                 _ => return Err("it is malformed"),
             };
             Ok(Remark { task, at, decision })

@@ -63,6 +63,8 @@ fn entry(jit: &Jit, times: u32) -> (Key, Entry) {
             why: "why".into(),
         },
         Decision::Bits { elements: 32 },
+        Decision::Serial(wuji_compile::Enclosing::While),
+        Decision::Serial(wuji_compile::Enclosing::If),
         Decision::NoBits("why not".into()),
         Decision::Packed {
             fields: "x, v".into(),

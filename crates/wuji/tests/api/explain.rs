@@ -306,3 +306,41 @@ fn unsupported_vector_widths_are_rejected() -> Result<()> {
     .assert_eq(&asked_not_to(&x).unwrap_err().to_string());
     Ok(())
 }
+
+#[kernel]
+fn relax(x: &Field<f32, 1>, n: i32) {
+    let mut rounds = 0;
+    while rounds < 3 {
+        for i in 0..n {
+            x[[i]] *= 0.5;
+        }
+        for i in 0..4 {
+            x[[i]] += 1.0;
+        }
+        rounds += 1;
+    }
+    if n > 2 {
+        for i in 0..100_000 {
+            x[[i]] += 1.0;
+        }
+    }
+}
+
+#[test]
+fn loops_under_other_control_flow_are_serial() -> Result<()> {
+    let w = world();
+    let lines = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+    let said = lines.clone();
+    w.set_log_level(wuji::Level::Warn);
+    w.on_log(move |level, line| said.lock().unwrap().push(format!("{level:?} {line}")));
+    let x = w.field::<f32, 1>("x", 100_000)?;
+    relax(&x, 100_000)?;
+    check(&w, &expect![[r#""#]]);
+    let lines = lines.lock().unwrap();
+    let lines: Vec<&str> = lines
+        .iter()
+        .map(|l| l.split_once(".rs:").map_or(l.as_str(), |(_, l)| l))
+        .collect();
+    expect![[r#""#]].assert_eq(&lines.join("\n"));
+    Ok(())
+}
