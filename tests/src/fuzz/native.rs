@@ -95,7 +95,11 @@ fn launch_on(device: &Device, program: &Program, without: &[&'static str]) -> Re
             instance.run(&inputs.params, inputs.seed, launch)?,
         );
     }
-    let mut reports: Vec<String> = outcome.reports.iter().map(|r| report(&r.kind)).collect();
+    let mut reports: Vec<String> = outcome
+        .reports
+        .iter()
+        .map(|r| report(module, &r.kind))
+        .collect();
     reports.sort();
     reports.dedup();
     let mut fields = vec![Vec::new(); module.fields.len()];

@@ -46,6 +46,7 @@ mod sparse_interrupt;
 mod sparse_random;
 mod sparse_semantics;
 mod sparse_stress;
+mod split_fields;
 mod stopping;
 mod tiers;
 mod viewer;

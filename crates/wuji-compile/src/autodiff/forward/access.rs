@@ -271,6 +271,7 @@ impl Forward<'_> {
             node,
             axes,
             packing: None,
+            components: Vec::new(),
         });
         let place = Child::Place(view);
         env.trees[tree].nodes[node].children.push(place);
