@@ -79,6 +79,11 @@ impl<'d> Instance<'d> {
         Ok(())
     }
 
+    /// Bytes of memory of all trees; of sparse ones, what their cells have taken.
+    pub fn memory_used(&self) -> u64 {
+        self.trees.iter().map(Memory::used).sum()
+    }
+
     pub fn device(&self) -> &'d Device {
         self.device
     }

@@ -10,10 +10,15 @@ fn wrong(field: Field, why: impl std::fmt::Display) -> Error {
 }
 
 pub(super) fn fields(m: &Module) -> Result<()> {
-    for (id, data) in m.fields.iter().filter(|(_, f)| f.is_split()) {
+    let split = || m.fields.iter().filter(|(_, f)| f.is_split());
+    for (id, data) in split() {
         field(m, id, data)?;
     }
-    Ok(())
+    // A component has a smaller type than the whole, so there are no cycles now.
+    match split().find(|(id, data)| m.fields[m.lead(*id)].node != data.node) {
+        Some((id, _)) => Err(wrong(id, "it is not in the node of its first component")),
+        None => Ok(()),
+    }
 }
 
 fn field(m: &Module, id: Field, data: &FieldData) -> Result<()> {
@@ -26,11 +31,9 @@ fn field(m: &Module, id: Field, data: &FieldData) -> Result<()> {
         return Err(wrong(id, format!("{n} components have {have} fields")));
     }
     for (component, ty) in data.components.iter().zip(types) {
-        // So there are no cycles.
-        if component.as_u32() >= id.as_u32() {
-            return Err(wrong(id, format!("{component} is not defined before it")));
-        }
-        let part = &m.fields[*component];
+        let Some(part) = m.fields.get(*component) else {
+            return Err(wrong(id, format!("{component} is not defined")));
+        };
         if part.elem != ty {
             let (found, name) = (part.elem, component);
             let why = format!("a component is `{ty}`, but {name} has elements `{found}`");
@@ -43,9 +46,6 @@ fn field(m: &Module, id: Field, data: &FieldData) -> Result<()> {
             let why = format!("{component} has elements at other coordinates");
             return Err(wrong(id, why));
         }
-    }
-    if m.fields[m.lead(id)].node != data.node {
-        return Err(wrong(id, "it is not in the node of its first component"));
     }
     Ok(())
 }
