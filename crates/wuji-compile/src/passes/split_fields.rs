@@ -54,16 +54,18 @@ fn function(env: &mut Env, f: &mut Function) {
 
 /// Whether an instruction names a split field. Loops are changed in place.
 fn is_on_split(env: &Env, f: &mut Function, inst: Inst) -> bool {
-    let field = match &mut f.insts[inst].op {
-        Op::ForEach(_, Domain::Field(field), _) => {
-            *field = env.lead(*field);
-            return false;
-        }
-        Op::Cache(field) | Op::Cell(_, field) => *field,
-        op => match op.access().map(|a| a.place) {
-            Some(Place::Field(field)) => field,
-            Some(Place::Array(_) | Place::Local(_) | Place::Temp(_)) | None => return false,
-        },
+    let op = &mut f.insts[inst].op;
+    if let Op::ForEach(_, Domain::Field(field), _) = op {
+        *field = env.lead(*field);
+        return false;
+    }
+    let place = op.access().map(|a| a.place);
+    let field = if let Op::Cache(field) | Op::Cell(_, field) = op {
+        *field
+    } else if let Some(Place::Field(field)) = place {
+        field
+    } else {
+        return false;
     };
     env.fields[field].is_split()
 }

@@ -16,13 +16,19 @@ impl CellNode {
     pub(super) const SPARSE: [CellNode; 3] =
         [CellNode::Pointer, CellNode::Bitmasked, CellNode::Hash];
 
-    pub(super) fn kind(self) -> NodeKind {
+    /// The keyword of the kind, which is the function of a layout in Python.
+    pub(super) fn name(self) -> &'static str {
         match self {
-            CellNode::Dense => NodeKind::Dense,
-            CellNode::Pointer => NodeKind::Pointer,
-            CellNode::Bitmasked => NodeKind::Bitmasked,
-            CellNode::Hash => NodeKind::Hash,
+            CellNode::Dense => "dense",
+            CellNode::Pointer => "pointer",
+            CellNode::Bitmasked => "bitmasked",
+            CellNode::Hash => "hash",
         }
+    }
+
+    pub(super) fn kind(self) -> NodeKind {
+        // All of these names are those of kinds.
+        NodeKind::from_name(self.name()).unwrap_or(NodeKind::BELOW_ROOT[0])
     }
 
     /// The function of a layout in Rust.
@@ -139,7 +145,7 @@ impl LayoutChoice {
 
 impl fmt::Display for LayoutChoice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.node.kind().name())?;
+        f.write_str(self.node.name())?;
         if let Some(block) = self.block {
             write!(f, " > dense {block}")?;
         }

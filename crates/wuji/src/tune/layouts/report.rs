@@ -185,8 +185,7 @@ fn morton(level: &Level) -> &'static str {
 
 /// `.dense(ti.ij, (64, 64))`. Python orders axes by the node, so other orders are nodes of one axis each.
 fn python(level: &Level) -> String {
-    let kind = level.node.kind();
-    let call = kind.name();
+    let call = level.node.name();
     let ascending = level.extents.windows(2).all(|w| w[0].0 < w[1].0);
     if ascending {
         let names: String = level.extents.iter().map(|e| e.0.to_string()).collect();

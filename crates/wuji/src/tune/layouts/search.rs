@@ -129,11 +129,7 @@ pub fn search_layout<E: From<Error>>(
     check(request, &original)?;
     let grids = original.grids.clone();
     let tuned = |g: &&GridInfo| !request.keep.contains(&g.name);
-    let total = 1 + grids
-        .iter()
-        .filter(tuned)
-        .map(|g| estimate(g))
-        .sum::<usize>();
+    let total = 1 + grids.iter().filter(tuned).map(estimate).sum::<usize>();
     let mut search = Search {
         request,
         run,
