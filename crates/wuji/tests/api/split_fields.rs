@@ -73,7 +73,8 @@ fn kernels_and_the_host_see_no_difference() {
             assert_eq!(p.get(5).unwrap(), particle(5), "{name}");
             p.set(5, particle(50)).unwrap();
             assert_eq!(p.get(5).unwrap(), particle(50), "{name}");
-            p.window([8..10]).unwrap().fill(particle(1)).unwrap();
+            let rows = 8..10;
+            p.window([rows]).unwrap().fill(particle(1)).unwrap();
             let q = world.soa_field::<Particle, 1>("q", N as i64).unwrap();
             shift(&p, &q, 1).unwrap();
             let q_values = q.to_vec().unwrap();
@@ -96,7 +97,8 @@ fn atomics_work_component_by_component() {
         let mut found = Vec::new();
         for p in particles(&world, 8) {
             sum.fill(Vec2::new(0.0, 0.0)).unwrap();
-            let one = p.window([0..1]).unwrap();
+            let first = 0..1;
+            let one = p.window([first]).unwrap();
             one.copy_from(&[particle(4)]).unwrap();
             p.component_masses();
             step_first(&p, &sum).unwrap();
