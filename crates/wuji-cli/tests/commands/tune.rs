@@ -190,7 +190,7 @@ mod layouts {
             &["--outputs", "y"][..],
             &["--outputs", "moved", "--keep", "T7"],
             &["--outputs", "moved", "--keep", "T0"],
-            &["--outputs", "moved", "--tolerance", "-1"],
+            &["--outputs", "moved", "--tolerance", "nan"],
         ] {
             let all = [
                 &[
@@ -217,7 +217,7 @@ mod layouts {
             error[W0160]: there is no layout to choose
               = help: place at least one field through a grid of the trial
             [2]
-            error[W0160]: the tolerance -1.0 is not a number from 0 on
+            error[W0160]: the tolerance NaN is not a number from 0 on
             [2]
         "#]]
         .assert_eq(&text);
