@@ -12,7 +12,7 @@ use crate::shared_llvm;
 use crate::workspace::{cargo, on_path, root, run, spelled, target};
 
 /// `wuji` includes the examples.
-const PROGRAMS: [&str; 2] = ["wuji", "wuji-bench"];
+const PROGRAMS: [&str; 3] = ["wuji", "wuji-bench", "fuzz"];
 
 /// Test programs that validate a machine and its GPU.
 const TESTS: [&str; 3] = ["filetests", "suite", "api"];
@@ -45,6 +45,8 @@ GPU, and depend only on the C library. They load LLVM from the directory `lib`.
   ./wuji-bench           run the benchmarks (`./wuji-bench --help`)
   sh test.sh             run the tests (`sh test.sh PART_OF_A_NAME` for some of them)
                          WUJI_TEST_BACKEND=cuda runs kernels on the first GPU, where supported
+  ./fuzz --seconds 60    random kernels against the interpreter; with WUJI_TEST_BACKEND=cuda and
+                         `--native 100` every kernel runs on the first GPU
   pip install *.whl      install the Python package
 ";
 

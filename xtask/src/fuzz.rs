@@ -49,6 +49,19 @@ impl Campaign {
         }
     }
 
+    /// Whether machine code runs on a GPU.
+    fn on_gpu(self, backend: Option<&str>) -> Result<bool, String> {
+        match (backend, self) {
+            (None, _) => Ok(false),
+            (Some("cuda"), Campaign::Programs | Campaign::Gradients) => Ok(true),
+            (
+                Some("cuda"),
+                Campaign::Files | Campaign::Python | Campaign::Hosts | Campaign::Lazy,
+            ) => Err("`--backend cuda` goes with random kernels and with `--grad`".to_owned()),
+            (Some(other), _) => Err(format!("`--backend {other}`: the only choice is `cuda`")),
+        }
+    }
+
     /// The fuzzer, without options.
     fn command(self, llvm: &Path) -> Result<Command, String> {
         Ok(match self {
@@ -77,6 +90,7 @@ impl Campaign {
 pub(crate) fn fuzz(words: &[String]) -> Outcome {
     let mut args = Args::new(words);
     let campaign = Campaign::chosen(&mut args)?;
+    let on_gpu = campaign.on_gpu(args.value("--backend")?.as_deref())?;
     let seconds = args.number("--seconds")?.unwrap_or(60);
     let seed = args.number("--seed")?.unwrap_or_else(clock_seed);
     let rest = args.rest();
@@ -86,6 +100,11 @@ pub(crate) fn fuzz(words: &[String]) -> Outcome {
     let limits = [("--seconds", seconds), ("--seed", seed)];
     for (name, value) in limits {
         command.arg(name).arg(value.to_string());
+    }
+    if on_gpu {
+        // The interpreter is checked against itself elsewhere; here every program runs on the GPU.
+        command.env("WUJI_TEST_BACKEND", "cuda");
+        command.args(["--native", "100"]);
     }
     run(command.args(rest)).map_err(|why| match seeds_in_flight() {
         Some(seeds) => format!("{why}; the process died at seed {seeds}"),
@@ -125,5 +144,14 @@ mod tests {
         assert_eq!(chosen(&[]), Ok(Campaign::Programs));
         assert_eq!(chosen(&["--wir"]), Ok(Campaign::Files));
         assert!(chosen(&["--wir", "--python"]).is_err());
+    }
+
+    #[test]
+    fn only_kernels_run_on_a_gpu() {
+        assert_eq!(Campaign::Programs.on_gpu(None), Ok(false));
+        assert_eq!(Campaign::Programs.on_gpu(Some("cuda")), Ok(true));
+        assert_eq!(Campaign::Gradients.on_gpu(Some("cuda")), Ok(true));
+        assert!(Campaign::Lazy.on_gpu(Some("cuda")).is_err());
+        assert!(Campaign::Programs.on_gpu(Some("metal")).is_err());
     }
 }

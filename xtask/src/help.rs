@@ -129,7 +129,7 @@ in a package are found.";
 const FUZZ: &str = "\
 Random inputs, in search of crashes and wrong results
 
-Usage: cargo xtask fuzz [--wir | --grad | --python | --hosts | --lazy] [--seconds N] [--seed S]
+Usage: cargo xtask fuzz [--wir | --grad | --python | --hosts | --lazy] [--backend cuda] [--seconds N] [--seed S]
 
 Without a choice: random kernels over random layouts, in IR; the interpreter against compiled code.
 
@@ -138,6 +138,9 @@ Without a choice: random kernels over random layouts, in IR; the interpreter aga
   --python      random kernels in Python: NumPy, the interpreter, compiled code, constants against variables
   --lazy        random kernels, launched several times in a lazy world and in an eager one, on the interpreter
   --hosts       random calls of the Python API with injected faults: out of memory, disk full, signals, kill
+  --backend cuda
+                random kernels, or with --grad their derivatives, on the first GPU against the interpreter;
+                for a GPU machine without Rust, use `bundle` and WUJI_TEST_BACKEND=cuda ./fuzz --native 100
   --seconds N   duration (default 60)
   --seed S      first seed (default: from the clock; always printed)
 

@@ -17,6 +17,7 @@ mod paint;
 mod profile;
 mod run;
 mod tune;
+mod tune_layout;
 
 use clap::{Parser, Subcommand};
 use failure::Done;

@@ -1,8 +1,9 @@
-//! `wuji tune`: chooses the types of fields.
+//! `wuji tune`: chooses the types and the layout of fields.
 
 use crate::failure::{Done, Failure, print_line};
 use crate::input::{Input, Text};
 use crate::options::{CompileArgs, MathMode};
+use crate::tune_layout::Layout;
 use clap::{Args, Subcommand, ValueEnum};
 use std::collections::HashMap;
 use std::io::Write;
@@ -24,6 +25,8 @@ use wuji_tools::script::{self, Left, Source, Start, Subject};
 Examples (paths are relative to the repository):
   wuji tune quant crates/wuji-cli/kernels/oscillators.wir --outputs x --error 1e-3
   wuji tune quant --help          describe the search and its options
+  wuji tune layout crates/wuji-cli/kernels/advect.wir --outputs moved
+  wuji tune layout --help         the same for layouts
 ")]
 pub(crate) struct Tune {
     #[command(subcommand)]
@@ -39,6 +42,13 @@ enum Command {
     /// the outputs are compared. Combinations of types that look best are run, too; all errors in the table are those
     /// of runs. Prints the ranges, the Pareto front of memory and error, a plot, and code.
     Quant(Quant),
+
+    /// Choose the layout of fields: blocks, order, array of structs or structure of arrays, and kinds of sparse nodes.
+    ///
+    /// The kernel runs with the layout of the file first. Then it runs with other layouts of each tree, one property at a
+    /// time, and keeps what is faster. Outputs are compared with those of the first run. Prints a table of all layouts and
+    /// the code of the fastest.
+    Layout(Layout),
 }
 
 #[derive(Args, Debug)]
@@ -137,7 +147,7 @@ enum NormName {
 }
 
 #[derive(ValueEnum, Copy, Clone, PartialEq, Eq, Debug)]
-enum Language {
+pub(crate) enum Language {
     Rust,
     Python,
 }
@@ -146,23 +156,21 @@ impl Tune {
     pub(crate) fn run(&self, out: &mut dyn Write) -> Done {
         match &self.command {
             Command::Quant(quant) => quant.run(out),
+            Command::Layout(layout) => layout.run(out),
         }
     }
 }
 
 impl Quant {
     fn run(&self, out: &mut dyn Write) -> Done {
-        if self.input.file.ends_with(".py") {
-            let what = format!("{} is a program in Python, not textual IR", self.input.file);
-            return Err(Failure::Usage(Error::new("W0160", what).help(
-                "run the command of the Python package: `python -m wuji tune quant`",
-            )));
-        }
-        let text = Text::read(&self.input.file)?;
+        let text = read(
+            &self.input,
+            "run the command of the Python package: `python -m wuji tune quant`",
+        )?;
         let module = text.module()?;
         let request = self.request(&module)?;
-        let outputs = self.outputs(&module)?;
-        let start = self.start(&text, &module)?;
+        let outputs = outputs(&module, &self.outputs)?;
+        let start = start(&text, &module, &self.set)?;
         let device = Device::new(&DeviceOptions {
             backend: self.backend.kind(),
             threads: self.threads,
@@ -238,43 +246,6 @@ impl Quant {
         })
     }
 
-    /// The outputs by name; `None` is the result.
-    fn outputs(&self, module: &Module) -> Done<Vec<(String, Option<Field>)>> {
-        let mut found = Vec::new();
-        for name in &self.outputs {
-            let field = field_named(module, name);
-            let has_result = module.kernel_func().is_some_and(|f| !f.results.is_empty());
-            if field.is_none() && !(name == "result" && has_result) {
-                let names: Vec<String> = (module.fields.keys())
-                    .map(|f| format!("`{}`", wuji::tune::field_name(module, f)))
-                    .collect();
-                let error = Error::new("W0160", format!("there is no output `{name}`"))
-                    .note(format!("the fields are {}", names.join(", ")));
-                return Err(Failure::Usage(error));
-            }
-            found.push((name.clone(), field));
-        }
-        Ok(found)
-    }
-
-    /// The inputs of `--set`; else those of the first run of the file; else zero.
-    fn start(&self, text: &Text, module: &Module) -> Done<Start> {
-        if !self.set.is_empty() {
-            let read = || {
-                let mut entries = Vec::new();
-                for set in &self.set {
-                    entries.extend(Source::new(set.as_str()).before()?);
-                }
-                Start::new(module, &entries)
-            };
-            return read().map_err(Failure::Usage);
-        }
-        match script::runs(&text.text, &text.name).into_iter().next() {
-            Some(source) => Ok(Start::new(module, &source.run()?.before)?),
-            None => Ok(Start::new(module, &[])?),
-        }
-    }
-
     /// Runs the kernel with fields that are stored by a plan.
     fn observe(
         &self,
@@ -316,6 +287,52 @@ impl Quant {
     }
 }
 
+/// Reads a file of textual IR.
+pub(crate) fn read(input: &Input, python: &'static str) -> Done<Text> {
+    if input.file.ends_with(".py") {
+        let what = format!("{} is a program in Python, not textual IR", input.file);
+        return Err(Failure::Usage(Error::new("W0160", what).help(python)));
+    }
+    Ok(Text::read(&input.file)?)
+}
+
+/// The outputs by name; `None` is the result.
+pub(crate) fn outputs(module: &Module, names: &[String]) -> Done<Vec<(String, Option<Field>)>> {
+    let mut found = Vec::new();
+    for name in names {
+        let field = field_named(module, name);
+        let has_result = module.kernel_func().is_some_and(|f| !f.results.is_empty());
+        if field.is_none() && !(name == "result" && has_result) {
+            let names: Vec<String> = (module.fields.keys())
+                .map(|f| format!("`{}`", wuji::tune::field_name(module, f)))
+                .collect();
+            let error = Error::new("W0160", format!("there is no output `{name}`"))
+                .note(format!("the fields are {}", names.join(", ")));
+            return Err(Failure::Usage(error));
+        }
+        found.push((name.clone(), field));
+    }
+    Ok(found)
+}
+
+/// The inputs of `--set`; else those of the first run of the file; else zero.
+pub(crate) fn start(text: &Text, module: &Module, set: &[String]) -> Done<Start> {
+    if !set.is_empty() {
+        let read = || {
+            let mut entries = Vec::new();
+            for set in set {
+                entries.extend(Source::new(set.as_str()).before()?);
+            }
+            Start::new(module, &entries)
+        };
+        return read().map_err(Failure::Usage);
+    }
+    match script::runs(&text.text, &text.name).into_iter().next() {
+        Some(source) => Ok(Start::new(module, &source.run()?.before)?),
+        None => Ok(Start::new(module, &[])?),
+    }
+}
+
 /// Adds the numbers of fields to their ranges.
 fn look(subject: &mut Subject<'_>, fields: &mut [(Field, TunedField)]) -> Result<()> {
     if fields.is_empty() {
@@ -342,7 +359,7 @@ fn look(subject: &mut Subject<'_>, fields: &mut [(Field, TunedField)]) -> Result
 }
 
 /// The numbers of an output. Inactive elements are zero.
-fn values(subject: &Subject<'_>, field: Option<Field>) -> Result<Vec<f64>> {
+pub(crate) fn values(subject: &Subject<'_>, field: Option<Field>) -> Result<Vec<f64>> {
     let Some(field) = field else {
         let result = subject.result().unwrap_or_default();
         return Ok(result.iter().map(|v| number(*v)).collect());
@@ -383,7 +400,7 @@ fn number(value: Imm) -> f64 {
     value.as_float().or_else(integer).unwrap_or(0.0)
 }
 
-fn save(path: &PathBuf, text: &str) -> Done {
+pub(crate) fn save(path: &PathBuf, text: &str) -> Done {
     let written = std::fs::write(path, text);
     written.map_err(|e| {
         let what = format!("cannot write {}", path.display());

@@ -229,6 +229,7 @@ impl Build {
                 node: old.node,
                 axes: old.axes.clone(),
                 packing,
+                components: old.components.iter().map(|c| renumber(*c)).collect(),
             };
             fields.push(self.module.fields.push(data));
         }

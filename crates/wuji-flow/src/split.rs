@@ -11,7 +11,13 @@ use wuji_ir::module::{Function, Module, Term};
 use wuji_ir::ops::{Effect, Op};
 
 /// The passes that make a kernel readable: no variables, no calls.
-const PREPARE: &[&str] = &["large_values", "promote", "inline", "simplify"];
+const PREPARE: &[&str] = &[
+    "split_fields",
+    "large_values",
+    "promote",
+    "inline",
+    "simplify",
+];
 
 /// A kernel without variables and calls.
 pub(crate) fn prepare(mut module: Module, options: &Options) -> Result<Module> {

@@ -299,15 +299,19 @@ fn cell(m: &Env, op: CellOp, field: Field, args: &[Type]) -> Result<Option<Types
     }
     count(args, rank - usize::from(on_list))?;
     args.iter().try_for_each(|i| int_scalar(*i).map(|_| ()))?;
-    let node = m.trees[m.fields[field].tree].nodes[m.fields[field].node].kind;
-    match op {
-        CellOp::IsActive => one(BOOL),
-        CellOp::Deactivate if !node.is_sparse() => Err(format!(
+    let tree = &m.trees[m.fields[field].tree];
+    let leaves = m.leaves(field);
+    let mut kinds = leaves
+        .iter()
+        .map(|leaf| tree.nodes[m.fields[leaf.field].node].kind);
+    match (op, kinds.find(|kind| !kind.is_sparse())) {
+        (CellOp::IsActive, _) => one(BOOL),
+        (CellOp::Deactivate, Some(kind)) => Err(format!(
             "cells of a {} node cannot be deactivated one by one",
-            node.name()
+            kind.name()
         )),
-        CellOp::Activate | CellOp::Deactivate => none(),
-        CellOp::Append | CellOp::Length => one(I32),
+        (CellOp::Activate | CellOp::Deactivate, _) => none(),
+        (CellOp::Append | CellOp::Length, _) => one(I32),
     }
 }
 
@@ -445,6 +449,9 @@ pub fn dynamic_index(m: &Env, field: Field) -> Result<usize, String> {
         let kind = tree.nodes[data.node].kind.name();
         return Err(format!("{field} is in a {kind} node, not in a dynamic one"));
     };
+    if !m.is_in_one_node(field) {
+        return Err(format!("the components of {field} are in several lists"));
+    }
     let index = data.axes.iter().position(|a| a.0 == axis);
     index.ok_or_else(|| "no index runs along the list".into())
 }

@@ -79,6 +79,11 @@ impl<'d> Instance<'d> {
         Ok(())
     }
 
+    /// Bytes of memory of all trees; of sparse ones, what their cells have taken.
+    pub fn memory_used(&self) -> u64 {
+        self.trees.iter().map(Memory::used).sum()
+    }
+
     pub fn device(&self) -> &'d Device {
         self.device
     }
@@ -153,6 +158,12 @@ impl<'d> Instance<'d> {
                 "field `{name}` gets values that do not fit"
             )));
         }
+        if self.module().fields[field].is_split() {
+            for leaf in self.module().leaves(field) {
+                self.set(leaf.field, coords, &values[leaf.scalars])?;
+            }
+            return Ok(());
+        }
         if let Some(packed) = PackedField::new(self.module(), field)? {
             let mut guard = self.tree(field)?.lock()?;
             guard.fetch(packed.span())?;
@@ -173,6 +184,11 @@ impl<'d> Instance<'d> {
     /// The scalars of one element; an error if it is out of range.
     pub fn get(&self, field: Field, coords: &[i64]) -> Result<Vec<Imm>> {
         let at = self.locate(field, coords)?;
+        if self.module().fields[field].is_split() {
+            let leaves = self.module().leaves(field).into_iter();
+            let values = leaves.map(|leaf| self.get(leaf.field, coords));
+            return Ok(values.collect::<Result<Vec<_>>>()?.concat());
+        }
         if let Some(packed) = PackedField::new(self.module(), field)? {
             let mut guard = self.tree(field)?.lock()?;
             guard.fetch(packed.span())?;

@@ -28,6 +28,16 @@ impl Axes {
         }
     }
 
+    /// The first nine of some axes.
+    pub(crate) fn of(axes: impl Iterator<Item = Axis>) -> Axes {
+        let mut all = Axes::new([]);
+        for (number, axis) in all.numbers.iter_mut().zip(axes) {
+            *number = axis.number() as u8;
+            all.len += 1;
+        }
+        all
+    }
+
     /// How many.
     pub const fn count(&self) -> usize {
         self.len as usize

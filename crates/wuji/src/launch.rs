@@ -19,6 +19,7 @@ use smallvec::SmallVec;
 use std::any::TypeId;
 use std::panic::Location;
 use std::sync::{Arc, OnceLock};
+use wuji_compile::passes::split_fields;
 use wuji_flow::Task;
 use wuji_ir::entities::{Array, Field};
 use wuji_ir::module::{self, Module};
@@ -488,7 +489,8 @@ impl Source<'_> {
                 Kind::Array(n) => Bound::Array(Array::from_u32(*n)),
             });
         }
-        let m = lang::lower(recording, &bounds, m)?;
+        let mut m = lang::lower(recording, &bounds, m)?;
+        split_fields::split(&mut m);
         Ok(Compiled::of(world.load_program(m.clone())?, &first_field).with_source(m))
     }
 

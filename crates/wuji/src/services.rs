@@ -8,6 +8,7 @@ use crate::launch::Compiled;
 use crate::layout::{TreeBody, TreeInner, TreeShape, nothing};
 use smallvec::SmallVec;
 use std::sync::Arc;
+use wuji_compile::passes::split_fields;
 use wuji_ir::build::Builder;
 use wuji_ir::entities::{Array, Field, Node, Value};
 use wuji_ir::infer::dynamic_index;
@@ -247,6 +248,7 @@ fn module(body: &TreeBody, subject: Subject, service: Service) -> Result<Module>
     let value = plan.body(&mut b, service, &values)?;
     b.end(Term::Return(value.into_iter().collect()));
     m.kernel = Some(m.add_func(f));
+    split_fields::split(&mut m);
     Ok(m)
 }
 
@@ -262,6 +264,7 @@ fn view_of(m: &mut Module, shape: &TreeShape, node: Node) -> Field {
             .map(|axis| (axis, 0))
             .collect(),
         packing: None,
+        components: Vec::new(),
     });
     let tree = &mut m.trees[wuji_ir::entities::Tree::from_u32(0)];
     tree.nodes[node].children.push(Child::Place(field));

@@ -75,14 +75,10 @@ fn galaxies(count: usize) -> (Vec<Vec3>, Vec<Vec3>, Vec<f32>) {
 fn run(stage: &mut Stage) -> Outcome<Summary> {
     let world = stage.world();
     let count = stage.size().max(2);
-    // Struct of arrays: a node for each field.
-    let (x, v, mass) = world.layout(|root| {
-        (
-            root.dense(I, count as i64).place::<Vec3, 1>("x"),
-            root.dense(I, count as i64).place::<Vec3, 1>("v"),
-            root.dense(I, count as i64).place::<f32, 1>("mass"),
-        )
-    })?;
+    // Structure of arrays: all x, then all y, then all z. Kernels see no difference.
+    let x = world.soa_field::<Vec3, 1>("x", count as i64)?;
+    let v = world.soa_field::<Vec3, 1>("v", count as i64)?;
+    let mass = world.field::<f32, 1>("mass", count as i64)?;
     let (places, speeds, masses) = galaxies(count);
     x.copy_from(&places)?;
     v.copy_from(&speeds)?;

@@ -421,11 +421,7 @@ fn run_checks(
     }
     if dice.chance(native) {
         let without = if dice.chance(30) { without } else { Vec::new() };
-        let threads = match program.inputs.sparse[..] {
-            [] => [1, 3],
-            _ => [1, 8],
-        };
-        for threads in threads {
+        for &threads in native::thread_counts(program) {
             let without = without.clone();
             one(Check::Native { threads, without })?;
         }

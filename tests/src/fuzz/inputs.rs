@@ -25,7 +25,7 @@ pub(super) fn small(m: &Module, dice: &mut Dice) -> Option<Inputs> {
             .iter()
             .try_fold(1u64, |n, d| n.checked_mul(d.1))
             .filter(|n| *n <= MAX_ELEMENTS);
-        if elements::is_word(m, field) {
+        if !elements::has_contents(m, field) {
             inputs.fields.push(Vec::new());
         } else if sparse.contains(&field) {
             inputs.sparse.push((field, Cells::new()));

@@ -1,4 +1,4 @@
-//! Programs as machine code.
+//! Programs as machine code: on the processor, or on the first GPU if `WUJI_TEST_BACKEND` is `cuda`.
 
 use super::observe::{Observation, add, dense_fields, report};
 use super::program::Program;
@@ -7,7 +7,7 @@ use wuji_compile::{Math, Options};
 use wuji_ir::entities::Array;
 use wuji_ir::interp::Outcome;
 use wuji_ir::{Error, Result};
-use wuji_runtime::{Device, DeviceOptions, Instance, Tier};
+use wuji_runtime::{BackendKind, Device, DeviceOptions, Instance, Tier};
 use wuji_tools::script::elements::DeviceMovers;
 
 /// Devices, by their number of threads.
@@ -23,8 +23,30 @@ fn with_device<T>(threads: usize, run: impl FnOnce(&Device) -> Result<T>) -> Res
     DEVICES.with(|devices| run(device(devices, threads)?))
 }
 
+/// Whether machine code is that of a GPU.
+fn on_gpu() -> bool {
+    std::env::var_os("WUJI_TEST_BACKEND").is_some_and(|v| v == "cuda")
+}
+
+/// The numbers of threads that a program runs on, one after the other. A GPU has its own.
+pub(super) fn thread_counts(program: &Program) -> &'static [usize] {
+    match program.inputs.sparse[..] {
+        _ if on_gpu() => &[1],
+        [] => &[1, 3],
+        _ => &[1, 8],
+    }
+}
+
 fn device(devices: &OnceCell<Devices>, threads: usize) -> Result<&Device> {
     let devices = devices.get_or_init(|| {
+        if on_gpu() {
+            let made = Device::new(&DeviceOptions {
+                backend: BackendKind::Cuda(0),
+                cache: wuji_runtime::cache::Choice::Off,
+                ..DeviceOptions::default()
+            });
+            return vec![(1, made)];
+        }
         let new = |threads, tier| {
             let made = Device::new(&DeviceOptions {
                 cache: wuji_runtime::cache::Choice::Off,
@@ -95,7 +117,11 @@ fn launch_on(device: &Device, program: &Program, without: &[&'static str]) -> Re
             instance.run(&inputs.params, inputs.seed, launch)?,
         );
     }
-    let mut reports: Vec<String> = outcome.reports.iter().map(|r| report(&r.kind)).collect();
+    let mut reports: Vec<String> = outcome
+        .reports
+        .iter()
+        .map(|r| report(module, &r.kind))
+        .collect();
     reports.sort();
     reports.dedup();
     let mut fields = vec![Vec::new(); module.fields.len()];

@@ -23,10 +23,10 @@ pub(crate) struct Observation {
     pub printed: Vec<(u32, u64, String)>,
 }
 
-/// Fields without sparse nodes. The contents of words are those of their packed fields.
+/// Fields without sparse nodes that have contents of their own.
 pub(crate) fn dense_fields(m: &Module) -> Vec<Field> {
     let dense = m.fields.iter().filter(|(id, f)| {
-        m.trees[f.tree].sparse_path(f.node).is_empty() && !elements::is_word(m, *id)
+        m.trees[f.tree].sparse_path(f.node).is_empty() && elements::has_contents(m, *id)
     });
     dense.map(|(id, _)| id).collect()
 }
@@ -83,7 +83,7 @@ pub(crate) fn interpret(
             add(&mut outcome, machine.run(&inputs.params)?);
         }
     }
-    let mut reports: Vec<String> = outcome.reports.iter().map(|r| report(&r.kind)).collect();
+    let mut reports: Vec<String> = outcome.reports.iter().map(|r| report(m, &r.kind)).collect();
     reports.sort();
     reports.dedup();
     let mut fields = vec![Vec::new(); m.fields.len()];
@@ -119,10 +119,10 @@ pub(crate) fn add(all: &mut Outcome, one: Outcome) {
     all.printed.extend(one.printed);
 }
 
-/// The part of a report that passes preserve.
-pub(crate) fn report(kind: &SiteKind) -> String {
+/// The part of a report that passes preserve. Compiled code names the components of a split field.
+pub(crate) fn report(m: &Module, kind: &SiteKind) -> String {
     match kind {
-        SiteKind::OutOfRange(Place::Field(f)) => format!("out of range: {f}"),
+        SiteKind::OutOfRange(Place::Field(f)) => format!("out of range: {}", whole(m, *f)),
         SiteKind::OutOfRange(Place::Array(a)) => format!("out of range: {a}"),
         SiteKind::OutOfRange(Place::Temp(t)) => format!("out of range: {t}"),
         SiteKind::OutOfRange(Place::Local(_)) => "out of range: local".to_owned(),
@@ -132,7 +132,16 @@ pub(crate) fn report(kind: &SiteKind) -> String {
         SiteKind::Print(m) => format!("print {m}"),
         SiteKind::TooDeep(_) => "too deep".to_owned(),
         SiteKind::OutOfMemory(..) => "out of memory".to_owned(),
-        SiteKind::ListFull(f) => format!("list full: {f}"),
+        SiteKind::ListFull(f) => format!("list full: {}", whole(m, *f)),
+    }
+}
+
+/// The field that a field is a component of, or a component of a component; otherwise the field.
+fn whole(m: &Module, field: Field) -> Field {
+    let mut fields = m.fields.iter().filter(|(_, f)| f.is_split());
+    match fields.find(|(_, f)| f.components.contains(&field)) {
+        Some((parent, _)) => whole(m, parent),
+        None => field,
     }
 }
 

@@ -177,10 +177,13 @@ fn drop_fields(p: &mut Program) {
     each_op(m, |op| {
         field_of(op, &mut |f| used[f.as_u32() as usize] = true);
     });
-    for (id, field) in m.fields.iter() {
+    // Components and words are used by what they are parts of; both come before it.
+    for (id, field) in m.fields.iter().rev() {
         if used[id.as_u32() as usize] {
             let members = field.packing.iter().flat_map(|p| &p.members);
             members.for_each(|member| used[member.word.as_u32() as usize] = true);
+            let components = field.components.iter();
+            components.for_each(|c| used[c.as_u32() as usize] = true);
         }
     }
     let map = Renumbering::new(&used);
@@ -206,6 +209,7 @@ fn drop_fields(p: &mut Program) {
     for field in m.fields.values_mut() {
         let members = field.packing.iter_mut().flat_map(|p| &mut p.members);
         members.for_each(|member| rename(&mut member.word));
+        field.components.iter_mut().for_each(rename);
     }
     let all: Vec<_> = m.fields.values().cloned().collect();
     m.fields = map.keep(all).into_iter().collect();

@@ -117,8 +117,8 @@ fn run_line(program: &Program, expected: &Observation) -> String {
         }
     }
     for (k, values) in inputs.fields.iter().enumerate() {
-        let word = elements::is_word(m, Field::from_u32(k as u32));
-        if word || inputs.sparse.iter().any(|c| c.0.as_u32() as usize == k) {
+        let own = elements::has_contents(m, Field::from_u32(k as u32));
+        if !own || inputs.sparse.iter().any(|c| c.0.as_u32() as usize == k) {
             continue;
         }
         before.push(format!("f{k} = [{}]", list(values)));

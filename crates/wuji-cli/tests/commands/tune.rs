@@ -148,3 +148,78 @@ fn wrong_requests() {
     "#]]
     .assert_eq(&text);
 }
+
+mod layouts {
+    use super::*;
+
+    const ADVECT: &str = "crates/wuji-cli/kernels/advect.wir";
+
+    #[test]
+    fn the_kernel_with_the_chosen_layout_runs() {
+        let folder = Folder::new();
+        let kernel = folder.0.join("fast.wir");
+        let mut command = wuji(&["tune", "layout", ADVECT, "--outputs", "moved"]);
+        let output = command
+            .args(["--launches", "2", "--repeats", "1", "--write"])
+            .arg(&kernel)
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{}", shown(&output));
+        let text = shown(&output);
+        for part in [
+            "(original)",
+            "dense > dense 16, AoS",
+            "SoA by component",
+            "Morton",
+            "column-major",
+            "chosen: ",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        assert!(!text.contains("\nx "), "{text}");
+        let set = "f0 = [65536*1], f1 = [65536*(0.5, 0)]";
+        let run = ["run", kernel.to_str().unwrap(), "--set", set];
+        let text = shown(&wuji(&run).output().unwrap());
+        assert!(text.contains("f2 = "), "{text}");
+    }
+
+    #[test]
+    fn wrong_requests() {
+        let mut text = String::new();
+        for arguments in [
+            &["--outputs", "y"][..],
+            &["--outputs", "moved", "--keep", "T7"],
+            &["--outputs", "moved", "--keep", "T0"],
+            &["--outputs", "moved", "--tolerance", "nan"],
+        ] {
+            let all = [
+                &[
+                    "tune",
+                    "layout",
+                    ADVECT,
+                    "--launches",
+                    "1",
+                    "--repeats",
+                    "1",
+                ],
+                arguments,
+            ]
+            .concat();
+            text += &shown(&wuji(&all).output().unwrap());
+        }
+        expect![[r#"
+            error[W0160]: there is no output `y`
+              = note: the fields are `density`, `velocity`, `moved`
+            [2]
+            error[W0160]: there is no grid `T7` to keep
+              = note: the grids are `T0`
+            [2]
+            error[W0160]: there is no layout to choose
+              = help: place at least one field through a grid of the trial
+            [2]
+            error[W0160]: the tolerance NaN is not a number from 0 on
+            [2]
+        "#]]
+        .assert_eq(&text);
+    }
+}

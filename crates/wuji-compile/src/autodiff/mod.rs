@@ -20,6 +20,7 @@ pub use cells::{CellUse, CellVersion, cell_uses};
 #[doc(hidden)]
 pub use normal::normalize;
 
+use crate::passes::split_fields;
 use crate::pipeline::explain;
 use crate::remark::Remark;
 use rustc_hash::FxHashMap;
@@ -189,12 +190,14 @@ pub fn forward(module: &Module, tangents: &[Derivatives]) -> Result<Module> {
 
 /// The gradient kernel of a module, with a derivative for each field that has floats.
 pub fn gradient_of(mut m: Module) -> Result<Module> {
+    split_fields::split(&mut m);
     let adjoints = add_derivatives(&mut m);
     Ok(reverse(&m, &adjoints)?.module)
 }
 
 /// The kernel of a module that computes derivatives along one direction too.
 pub fn tangent_of(mut m: Module) -> Result<Module> {
+    split_fields::split(&mut m);
     let tangents = add_derivatives(&mut m);
     forward(&m, &[tangents])
 }

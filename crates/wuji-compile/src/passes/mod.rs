@@ -29,6 +29,7 @@ pub mod scalarize;
 pub mod scratchpads;
 pub mod serialize_small;
 pub mod simplify;
+pub mod split_fields;
 pub mod vectorize;
 pub mod vectorize_loads;
 
@@ -76,6 +77,7 @@ macro_rules! passes {
 }
 
 passes! {
+    Lowering split_fields = split_fields::split_fields: "accesses of split fields become accesses of the fields of their components",
     Lowering large_values = large_values::large_values: "large vectors and matrices are arrays, and operations on them loops",
     Lowering promote = promote::promote: "locals that are not arrays become values",
     Optimization inline = inline::inline: "functions are inlined",

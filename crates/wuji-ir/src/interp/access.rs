@@ -11,7 +11,7 @@ use crate::Result;
 use crate::entities::{Array, Field, Inst, Temp, Value};
 use crate::eval;
 use crate::module::{InstData, SiteKind, Span};
-use crate::ops::{Access, AtomicOp, Guard, Interleaved, Place, Space, Step};
+use crate::ops::{Access, Activation, AtomicOp, Guard, Interleaved, Place, Space, Step};
 use crate::types::{Imm, Scalar, Type};
 use smallvec::SmallVec;
 use std::ops::Range;
@@ -21,7 +21,12 @@ struct ElementSlice {
     element: Element,
     start: usize,
     len: usize,
+    /// Where they begin in the accessed value: 0 unless a split field has several elements.
+    from: usize,
 }
+
+/// What an access touches: nothing if it is out of range or inactive, several elements if a field is split.
+type Slices = SmallVec<[ElementSlice; 1]>;
 
 enum Element {
     Field(Field, Relative),
@@ -39,15 +44,15 @@ impl Launch<'_, '_> {
         let f = self.func();
         let data = &f.insts[inst];
         let result = data.results[0];
-        let (target, _) = self.locate(data, access, span, false)?;
-        match target {
-            None => self.set_zero(result),
-            Some(t) => {
-                for k in 0..t.len {
-                    let value = self.read(&t.element, t.start + k);
-                    let at = self.run_of(result).start + k;
-                    self.stacks.values[at] = value;
-                }
+        let (slices, _) = self.locate(data, access, span, false)?;
+        if slices.iter().map(|t| t.len).sum::<usize>() < self.run_of(result).len() {
+            self.set_zero(result);
+        }
+        for t in slices {
+            for k in 0..t.len {
+                let value = self.read(&t.element, t.start + k);
+                let at = self.run_of(result).start + t.from + k;
+                self.stacks.values[at] = value;
             }
         }
         Ok(())
@@ -56,13 +61,13 @@ impl Launch<'_, '_> {
     pub(super) fn store(&mut self, inst: Inst, access: &Access, span: Span) -> Result<()> {
         let f = self.func();
         let data = &f.insts[inst];
-        let (target, operands) = self.locate(data, access, span, true)?;
-        if let Some(t) = target {
+        let (slices, operands) = self.locate(data, access, span, true)?;
+        for t in slices {
             for k in 0..t.len {
-                let value = self.value(operands[0])[k];
+                let value = self.value(operands[0])[t.from + k];
                 self.watch_element(&t.element, t.start + k, Some(value), span)?;
             }
-            let values: SmallVec<[Imm; 4]> = self.value(operands[0])[..t.len].into();
+            let values: SmallVec<[Imm; 4]> = self.value(operands[0])[t.from..t.from + t.len].into();
             self.write_all(&t, &values, span)?;
         }
         Ok(())
@@ -107,17 +112,18 @@ impl Launch<'_, '_> {
         let f = self.func();
         let data = &f.insts[inst];
         let result = data.results[0];
-        let (target, operands) = self.locate(data, access, span, true)?;
-        let Some(t) = target else {
+        let (slices, operands) = self.locate(data, access, span, true)?;
+        if slices.iter().map(|t| t.len).sum::<usize>() < self.run_of(result).len() {
             self.set_zero(result);
-            return Ok(());
-        };
-        for k in 0..t.len {
-            let operand = self.value(operands[0])[k];
-            self.watch_element(&t.element, t.start + k, None, span)?;
-            let old = self.update(&t.element, t.start + k, (op, operand), span)?;
-            let at = self.run_of(result).start + k;
-            self.stacks.values[at] = old;
+        }
+        for t in slices {
+            for k in 0..t.len {
+                let operand = self.value(operands[0])[t.from + k];
+                self.watch_element(&t.element, t.start + k, None, span)?;
+                let old = self.update(&t.element, t.start + k, (op, operand), span)?;
+                let at = self.run_of(result).start + t.from + k;
+                self.stacks.values[at] = old;
+            }
         }
         Ok(())
     }
@@ -153,8 +159,9 @@ impl Launch<'_, '_> {
     ) -> Result<()> {
         let f = self.func();
         let data = &f.insts[inst];
-        let (target, operands) = self.locate(data, access, span, true)?;
-        let Some(t) = target else {
+        let (slices, operands) = self.locate(data, access, span, true)?;
+        // A scalar is in one element.
+        let Some(t) = slices.into_iter().next() else {
             self.set_zero(data.results[0]);
             return Ok(());
         };
@@ -180,7 +187,7 @@ impl Launch<'_, '_> {
         self.set(result, &zeros);
     }
 
-    /// Locates the element of an access; `None` if it is out of range, which has been reported if required.
+    /// Locates the elements of an access; none if it is out of range, which has been reported if required.
     /// Also returns the arguments after indices and steps.
     fn locate<'d>(
         &mut self,
@@ -188,7 +195,7 @@ impl Launch<'_, '_> {
         access: &Access,
         span: Span,
         writes: bool,
-    ) -> Result<(Option<ElementSlice>, &'d [Value])> {
+    ) -> Result<(Slices, &'d [Value])> {
         let f = self.func();
         let (elem, rank) = self.machine.module.place_elem(f, access.place);
         let (indices, mut rest) = data.args.split_at(rank);
@@ -241,16 +248,48 @@ impl Launch<'_, '_> {
             };
             self.report(kind, span, values);
         }
-        let mut exists = inside;
-        if inside && let Some(Element::Field(field, at)) = &element {
-            exists = self.reach(*field, at, access.activation, writes, span)?;
+        let len = self.machine.prepared.scalars(ty);
+        let slices = match element.filter(|_| inside) {
+            None => Slices::new(),
+            Some(Element::Field(field, at)) => {
+                let reach = (access.activation, writes, span);
+                self.field_slices(field, &at, start..start + len, reach)?
+            }
+            Some(element) => SmallVec::from_iter([ElementSlice {
+                element,
+                start,
+                len,
+                from: 0,
+            }]),
+        };
+        Ok((slices, rest))
+    }
+
+    /// The elements that hold some scalars of an element of a field, as far as they exist.
+    fn field_slices(
+        &mut self,
+        field: Field,
+        at: &Relative,
+        scalars: Range<usize>,
+        (activation, writes, span): (Activation, bool, Span),
+    ) -> Result<Slices> {
+        let mut slices = Slices::new();
+        for leaf in self.machine.module.leaves(field) {
+            let first = scalars.start.max(leaf.scalars.start);
+            let end = scalars.end.min(leaf.scalars.end);
+            if first >= end && !scalars.is_empty() {
+                continue;
+            }
+            if self.reach(leaf.field, at, activation, writes, span)? {
+                slices.push(ElementSlice {
+                    element: Element::Field(leaf.field, at.clone()),
+                    start: first - leaf.scalars.start,
+                    len: end - first,
+                    from: first - scalars.start,
+                });
+            }
         }
-        let target = element.filter(|_| exists).map(|element| ElementSlice {
-            element,
-            start,
-            len: self.machine.prepared.scalars(ty),
-        });
-        Ok((target, rest))
+        Ok(slices)
     }
 
     fn element(&self, place: Place, indices: &[i128], span: Span) -> Result<Option<Element>> {

@@ -227,6 +227,9 @@ impl<'m> Machine<'m> {
     pub fn get(&self, field: Field, coords: &[i64]) -> Result<Vec<Imm>> {
         let coords: Vec<i128> = coords.iter().map(|c| i128::from(*c)).collect();
         let at = self.inside(field, &coords)?;
+        if self.module.fields[field].is_split() {
+            return self.get_split(field, &coords);
+        }
         if self.is_packed(field) {
             if let Memory::Lowered { .. } = self.memory {
                 self.dense_only(field)?;
@@ -267,6 +270,9 @@ impl<'m> Machine<'m> {
                 BAD_LAUNCH,
                 format!("elements of field `{}` are `{}`", data.name, data.elem),
             ));
+        }
+        if data.is_split() {
+            return self.set_split(field, &coords, values);
         }
         if let Memory::Lowered { .. } = self.memory {
             self.dense_only(field)?;
@@ -355,6 +361,25 @@ impl<'m> Machine<'m> {
         }
     }
 
+    /// The scalars of one element of a split field.
+    fn get_split(&self, field: Field, coords: &[i128]) -> Result<Vec<Imm>> {
+        let coords: Vec<i64> = coords.iter().map(|c| *c as i64).collect();
+        let mut out = Vec::new();
+        for leaf in self.module.leaves(field) {
+            out.extend(self.get(leaf.field, &coords)?);
+        }
+        Ok(out)
+    }
+
+    /// Sets one element of a split field from its scalars.
+    fn set_split(&mut self, field: Field, coords: &[i128], values: &[Imm]) -> Result<()> {
+        let coords: Vec<i64> = coords.iter().map(|c| *c as i64).collect();
+        for leaf in self.module.leaves(field) {
+            self.set(leaf.field, &coords, &values[leaf.scalars])?;
+        }
+        Ok(())
+    }
+
     fn inside(&self, field: Field, coords: &[i128]) -> Result<store::Relative> {
         let domain = self.field_domain(field);
         let located = if coords.len() == domain.axes.len() {
@@ -371,7 +396,7 @@ impl<'m> Machine<'m> {
     /// Every scalar of a field, elements in row-major order.
     pub fn field(&self, field: Field) -> Result<Vec<Imm>> {
         if let Memory::Abstract { fields, .. } = &self.memory
-            && !self.is_packed(field)
+            && self.module.fields[field].has_memory()
         {
             return fields[field].all();
         }

@@ -375,11 +375,15 @@ impl Launch<'_, '_> {
             (CellOp::Length, at) => Some(at.map_or(0, |at| i128::from(cells.length(route, &at)))),
             (CellOp::Deactivate, None) => None,
             (CellOp::Deactivate, Some(at)) => {
-                deactivate(m, cells, routes, fields, field, &at);
+                for leaf in m.leaves(field) {
+                    deactivate(m, cells, routes, fields, leaf.field, &at);
+                }
                 None
             }
             (CellOp::Activate, Some(at)) => {
-                cells.activate(route, &at);
+                for leaf in m.leaves(field) {
+                    cells.activate(&routes[leaf.field], &at);
+                }
                 None
             }
             (CellOp::Append, Some(at)) => Some(match cells.append(route, &at) {

@@ -121,7 +121,7 @@ impl FieldStore {
         let total = domain.count().saturating_mul(scalars.len() as u64);
         let data = &m.fields[field];
         let sparse = !m.trees[data.tree].sparse_path(data.node).is_empty();
-        let cells = if total <= Self::ALL_MAX && !sparse && data.packing.is_none() {
+        let cells = if total <= Self::ALL_MAX && !sparse && data.has_memory() {
             Cells::All(vec![0; total as usize])
         } else {
             Cells::Written(FxHashMap::default())

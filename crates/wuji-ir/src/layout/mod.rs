@@ -12,11 +12,13 @@ use std::fmt;
 
 mod kinds;
 mod memory;
+mod split;
 
 pub use kinds::{
     Activity, Container, Dynamic, LevelFormat, ListEntry, NodeKind, Parameter, hash_table,
 };
 pub use memory::{Arena, ListMemory, NodeMemory, TreeMemory, header, shard, tree_header};
+pub use split::Leaf;
 
 /// One of the eight named axes, `i` to `p`.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -210,15 +212,28 @@ pub struct FieldData {
     pub axes: SmallVec<[(Axis, i64); 3]>,
     /// Of a packed field, which has no memory of its own: where its scalars are.
     pub packing: Option<Packing>,
+    /// Of a split field, which has no memory of its own either: the field of each component.
+    pub components: Vec<Field>,
 }
 
 impl FieldData {
     /// Size and alignment of an element in a cell.
     pub fn size_align(&self, structs: &Structs) -> (u64, u64) {
-        match self.packing {
-            Some(_) => (0, 1),
-            None => structs.size_align(self.elem),
+        if self.has_memory() {
+            structs.size_align(self.elem)
+        } else {
+            (0, 1)
         }
+    }
+
+    /// Whether its elements are stored in its own cells, and not in other fields.
+    pub fn has_memory(&self) -> bool {
+        self.packing.is_none() && !self.is_split()
+    }
+
+    /// Whether every component of an element is an element of another field.
+    pub fn is_split(&self) -> bool {
+        !self.components.is_empty()
     }
 
     pub fn rank(&self) -> usize {

@@ -250,6 +250,7 @@ impl Parser<'_> {
             Ok((axis, from))
         })?;
         let packing = self.packing()?;
+        let components = self.components()?;
         self.m.fields.push(FieldData {
             name,
             elem,
@@ -257,8 +258,18 @@ impl Parser<'_> {
             node,
             axes: SmallVec::from_vec(axes),
             packing,
+            components,
         });
         Ok(())
+    }
+
+    /// `split (f0, f1)`. The verifier looks for the fields.
+    fn components(&mut self) -> Result<Vec<Field>> {
+        if !self.c.eat_word("split") {
+            return Ok(Vec::new());
+        }
+        self.c.expect("(")?;
+        self.list(")", |p| Ok(p.c.id::<Field>("f", "a field like `f0`")?.0))
     }
 
     fn array_item(&mut self) -> Result<()> {

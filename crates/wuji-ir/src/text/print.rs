@@ -196,6 +196,10 @@ fn print_field(id: Field, field: &FieldData, out: &mut String) -> fmt::Result {
     if let Some(packing) = &field.packing {
         super::packing::print(packing, out)?;
     }
+    if field.is_split() {
+        let components: Vec<String> = field.components.iter().map(Field::to_string).collect();
+        write!(out, " split ({})", components.join(", "))?;
+    }
     out.push('\n');
     Ok(())
 }

@@ -8,6 +8,7 @@ mod body;
 mod ids;
 mod layout;
 mod packing;
+mod split;
 mod tables;
 
 use crate::diag::Result;
@@ -26,6 +27,7 @@ pub fn verify(m: &Module) -> Result<()> {
     layout::trees(m)?;
     layout::fields(m)?;
     packing::fields(m)?;
+    split::fields(m)?;
     tables::places(m)?;
     tables::messages(m)?;
     tables::sites(m)?;

@@ -18,7 +18,7 @@ pub(super) fn fields(m: &Module) -> Result<()> {
     for (id, data) in &m.fields {
         let in_array = m.trees[data.tree].bit_array(data.node).is_some();
         let Some(packing) = &data.packing else {
-            if in_array {
+            if in_array && !data.is_split() {
                 return Err(wrong(id, "a bit array holds packed fields only"));
             }
             continue;

@@ -4,6 +4,7 @@ use super::Memory;
 use super::packed::{PackedField, points};
 use crate::address::Address;
 use crate::program::field_address;
+use std::ops::Range;
 use wuji_ir::Result;
 use wuji_ir::entities::Field;
 use wuji_ir::module::Module;
@@ -11,6 +12,9 @@ use wuji_ir::types::{Imm, Scalar};
 
 /// Every scalar of a field, elements in row-major order.
 pub(crate) fn read_field(module: &Module, field: Field, bytes: &[u8]) -> Result<Vec<Imm>> {
+    if module.fields[field].is_split() {
+        return read_split(module, field, bytes);
+    }
     let mut values = Vec::new();
     if let Some(packed) = PackedField::new(module, field)? {
         points(&module.fields[field].domain(&module.trees), |at| {
@@ -34,6 +38,9 @@ pub(crate) fn write_field(
     bytes: &mut [u8],
     values: &[Imm],
 ) -> Result<()> {
+    if module.fields[field].is_split() {
+        return write_split(module, field, bytes, values);
+    }
     if let Some(packed) = PackedField::new(module, field)? {
         let width = module.structs.flatten(module.fields[field].elem).len();
         let mut values = values.chunks(width.max(1));
@@ -57,6 +64,34 @@ pub(crate) fn write_field(
     Ok(())
 }
 
+/// Every scalar of a split field: those of the leaves, element by element.
+fn read_split(module: &Module, field: Field, bytes: &[u8]) -> Result<Vec<Imm>> {
+    let mut leaves = Vec::new();
+    for leaf in module.leaves(field) {
+        let values = read_field(module, leaf.field, bytes)?;
+        leaves.push((leaf.scalars.len(), values));
+    }
+    let count = leaves
+        .first()
+        .map_or(0, |(width, values)| values.len() / width);
+    let element = |n: usize| {
+        let scalars = leaves.iter();
+        scalars.flat_map(move |(width, values)| &values[n * width..(n + 1) * width])
+    };
+    Ok((0..count).flat_map(element).copied().collect())
+}
+
+fn write_split(module: &Module, field: Field, bytes: &mut [u8], values: &[Imm]) -> Result<()> {
+    let width = module.structs.flatten(module.fields[field].elem).len();
+    for leaf in module.leaves(field) {
+        let elements = values.chunks_exact(width.max(1));
+        let own = elements.flat_map(|element| &element[leaf.scalars.clone()]);
+        let own: Vec<Imm> = own.copied().collect();
+        write_field(module, leaf.field, bytes, &own)?;
+    }
+    Ok(())
+}
+
 fn elements(address: &Address, mut visit: impl FnMut(usize)) {
     let window: Vec<(u64, u64)> = address.domain().map(|d| (0, d.1)).collect();
     address.runs(&window, |run| {
@@ -67,7 +102,16 @@ fn elements(address: &Address, mut visit: impl FnMut(usize)) {
 }
 
 /// From the first byte of a field's elements to the last.
-fn span(module: &Module, field: Field) -> Result<std::ops::Range<usize>> {
+fn span(module: &Module, field: Field) -> Result<Range<usize>> {
+    if module.fields[field].is_split() {
+        let leaves = module.leaves(field).into_iter();
+        let mut spans = leaves.map(|leaf| span(module, leaf.field));
+        let first = spans.next().unwrap_or(Ok(0..0))?;
+        return spans.try_fold(first, |a, b| {
+            let b = b?;
+            Ok(a.start.min(b.start)..a.end.max(b.end))
+        });
+    }
     if let Some(packed) = PackedField::new(module, field)? {
         return Ok(packed.span());
     }

@@ -20,9 +20,15 @@ pub type Cells = BTreeMap<Vec<i64>, Vec<Imm>>;
 pub fn fields(m: &Module) -> Vec<Field> {
     let sparse = |f: &Field| {
         let data = &m.fields[*f];
-        !m.trees[data.tree].sparse_path(data.node).is_empty() && !is_word(m, *f)
+        !m.trees[data.tree].sparse_path(data.node).is_empty() && has_contents(m, *f)
     };
     m.fields.keys().filter(sparse).collect()
+}
+
+/// Whether tests give and compare the elements of a field: not if those of other fields are the same memory. A word belongs to
+/// its packed fields, a split field to its components.
+pub fn has_contents(m: &Module, field: Field) -> bool {
+    !is_word(m, field) && !m.fields[field].is_split()
 }
 
 /// Whether a field is the word of a packed one.

@@ -4,7 +4,7 @@ use crate::autodiff::CellChange;
 use crate::autodiff::modes::{Mode, Modes};
 use crate::autodiff::trees::{active, import};
 use crate::host::{ElementBox, FieldHandle, Window};
-use crate::layout::TreeInner;
+use crate::layout::{LeafHandle, TreeInner};
 use std::ops::Range;
 use std::sync::Arc;
 use wuji_ir::Result;
@@ -29,6 +29,21 @@ pub(crate) enum Elements<'e> {
 }
 
 impl Elements<'_> {
+    /// These elements of a field that holds some bytes of each; `None` if it holds none of those that are written.
+    fn within(&self, leaf: &LeafHandle) -> Option<Elements<'_>> {
+        Some(match self {
+            Elements::All => Elements::All,
+            Elements::Box(window) => Elements::Box(window),
+            Elements::Rows(rows) => Elements::Rows(rows),
+            Elements::One(at, part) => {
+                let from = part.start.max(leaf.bytes.start);
+                let to = part.end.min(leaf.bytes.end);
+                let start = leaf.bytes.start;
+                (from < to).then(|| Elements::One(at, from - start..to - start))?
+            }
+        })
+    }
+
     /// Makes these elements of a tangent zero. In a sparse tree, only those that are active.
     fn clear(&self, tangent: &FieldHandle) -> Result<()> {
         if !tangent.is_dense()? && !matches!(self, Elements::All) {
@@ -151,8 +166,13 @@ impl TreeInner {
         let Some(tree) = own.cloned() else {
             return Ok(());
         };
-        for tangent in (FieldHandle { tree, field }).tangents() {
-            elements.clear(&tangent)?;
+        for leaf in (FieldHandle { tree, field }).leaves()? {
+            let Some(elements) = elements.within(&leaf) else {
+                continue;
+            };
+            for tangent in leaf.handle.tangents() {
+                elements.clear(&tangent)?;
+            }
         }
         Ok(())
     }
@@ -164,13 +184,21 @@ impl TreeInner {
         let Some(tree) = own.cloned() else {
             return Ok(());
         };
-        let handle = FieldHandle { tree, field };
+        let leaves = FieldHandle { tree, field }.leaves()?;
         let mut taken = modes.take();
         let mut recorded = true;
         for mode in taken.stack.iter_mut().rev() {
             match mode {
-                Mode::Tape(recorder) => recorder.host_write(&handle, extent, recorded)?,
-                Mode::Watch(watcher) => watcher.add(&handle)?,
+                Mode::Tape(recorder) => {
+                    for leaf in &leaves {
+                        recorder.host_write(&leaf.handle, extent, recorded)?;
+                    }
+                }
+                Mode::Watch(watcher) => {
+                    for leaf in &leaves {
+                        watcher.add(&leaf.handle)?;
+                    }
+                }
                 Mode::Paused | Mode::Replaced => recorded = false,
                 Mode::Gradient | Mode::Tangent => {}
             }

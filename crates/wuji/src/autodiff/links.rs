@@ -115,7 +115,7 @@ impl FieldHandle {
     /// The type of the elements, and the structs in it.
     pub(crate) fn elem(&self) -> Result<(Type, Structs)> {
         let mut structs = Structs::default();
-        let ty = self.tree.body()?.shape.fields[self.index()].elem;
+        let ty = &self.tree.body()?.shape.fields[self.index()].elem;
         Ok((ty.enter(&mut structs), structs))
     }
 
@@ -192,13 +192,10 @@ impl FieldHandle {
         if !same && reaches(&other.tree, &self.tree) {
             return wrong("a derivative of one is in the tree of the other already".into());
         }
-        self.tree.links.set(Link {
-            field: self.field,
-            which,
-            tree: (!same).then(|| other.tree.clone()),
-            target: other.field,
-        });
-        Ok(())
+        if !self.is_split_like(other)? {
+            return wrong("their components are not split in the same way".into());
+        }
+        self.link(which, other)
     }
 
     /// Allocates an adjoint or tangent in a tree of the same structure, unless there is one.
@@ -214,11 +211,20 @@ impl FieldHandle {
         self.has_derivatives(which)?;
         let name = format!("{}{}", self.name(), which.suffix());
         let made = self.like(body, &name, caller)?;
+        self.link(which, &made)
+    }
+
+    /// Links a field with its derivative, and components of split fields with theirs.
+    fn link(&self, which: Derivative, other: &FieldHandle) -> Result<()> {
+        for (own, its) in self.components()?.iter().zip(&other.components()?) {
+            own.link(which, its)?;
+        }
+        let same = Arc::ptr_eq(&self.tree, &other.tree);
         self.tree.links.set(Link {
             field: self.field,
             which,
-            tree: Some(made.tree),
-            target: made.field,
+            tree: (!same).then(|| other.tree.clone()),
+            target: other.field,
         });
         Ok(())
     }
@@ -230,10 +236,10 @@ impl FieldHandle {
         name: &str,
         caller: &'static Location<'static>,
     ) -> Result<FieldHandle> {
-        let state = State::like(body, self.field, name);
+        let (state, field) = State::like(body, self.field, name);
         Ok(FieldHandle {
             tree: TreeInner::complete(&self.tree.world, state, &here(caller))?,
-            field: Field::from_u32(0),
+            field,
         })
     }
 

@@ -51,10 +51,11 @@ impl<'a> HostAccess<'a> {
         &self.body.domains[self.place()]
     }
 
-    /// How elements are found; `None` where a node is sparse or the field is packed, and only kernels find them.
+    /// How elements are found; `None` where a node is sparse or the field is packed or split, and only kernels find them.
     pub(crate) fn address(&self) -> Option<&'a Address> {
-        let packed = self.body.shape.fields[self.place()].packing.is_some();
-        self.body.addresses.get(self.place()).filter(|_| !packed)
+        let placed = &self.body.shape.fields[self.place()];
+        let own = placed.packing.is_none() && placed.components.is_empty();
+        self.body.addresses.get(self.place()).filter(|_| own)
     }
 
     fn node(&self) -> Node {
@@ -63,6 +64,11 @@ impl<'a> HostAccess<'a> {
 
     fn kind(&self) -> NodeKind {
         self.body.shape.data.nodes[self.node()].kind
+    }
+
+    /// The nodes that hold parts of an element, each once.
+    fn nodes(&self) -> SmallVec<[Node; 1]> {
+        self.body.shape.nodes_of(self.field)
     }
 
     pub(crate) fn fail(&self, code: &'static str, message: impl Into<String>) -> Error {
@@ -196,8 +202,10 @@ impl<'a> HostAccess<'a> {
     }
 
     pub(crate) fn deactivate(&self, at: &[i64]) -> Result<()> {
-        if !self.kind().is_sparse() {
-            let (name, kind) = (self.name(), self.kind().name());
+        let nodes = self.nodes();
+        let mut kinds = nodes.iter().map(|n| self.body.shape.data.nodes[*n].kind);
+        if let Some(kind) = kinds.find(|kind| !kind.is_sparse()) {
+            let (name, kind) = (self.name(), kind.name());
             return Err(self
                 .fail(
                     "W0125",
@@ -214,22 +222,37 @@ impl<'a> HostAccess<'a> {
 
     /// Deactivates all cells of the innermost sparse node on the way.
     pub(crate) fn deactivate_all(&self) -> Result<()> {
-        let path = self.body.shape.data.sparse_path(self.node());
-        let Some(node) = path.last() else {
-            let name = self.name();
-            return Err(self
-                .fail(
-                    "W0125",
-                    format!("all nodes above `{name}` are dense: nothing can be deactivated"),
-                )
-                .help("`fill` its elements with zero"));
-        };
-        let (subject, service) = (Subject::Node(*node), Service::DeactivateAll);
-        self.tree.serve(subject, service, &[], &[]).map(|_| ())
+        let data = &self.body.shape.data;
+        let mut innermost: Vec<Node> = Vec::new();
+        for node in self.nodes() {
+            let Some(node) = data.sparse_path(node).last().copied() else {
+                let name = self.name();
+                return Err(self
+                    .fail(
+                        "W0125",
+                        format!("all nodes above `{name}` are dense: nothing can be deactivated"),
+                    )
+                    .help("`fill` its elements with zero"));
+            };
+            if !innermost.contains(&node) {
+                innermost.push(node);
+            }
+        }
+        for node in innermost {
+            let (subject, service) = (Subject::Node(node), Service::DeactivateAll);
+            self.tree.serve(subject, service, &[], &[])?;
+        }
+        Ok(())
     }
 
     /// Whether a list is in the domain; an error when there are no lists.
     fn has_list(&self, at: &[i64]) -> Result<bool> {
+        if self.nodes().len() > 1 {
+            let what = format!("the components of `{}` are in several lists", self.name());
+            return Err(self
+                .fail("W0126", what)
+                .help("place all components in one `dynamic` node to append to it"));
+        }
         if let Some(list) = self.body.shape.data.list_axis(self.node()) {
             let axes = &self.body.shape.fields[self.place()].axes;
             let others = axes.iter().zip(self.domain());

@@ -1,7 +1,7 @@
 //! What follows from a finished description: extents without bounds, origins, memory.
 
 use super::node::State;
-use super::{TreeBody, TreeShape};
+use super::{TreeBody, TreeShape, split};
 use crate::world::World;
 use cranelift_entity::PrimaryMap;
 use smallvec::SmallVec;
@@ -79,6 +79,7 @@ pub(super) fn complete(world: &World, mut state: State, at: &Position) -> Result
         }
         domains.push(domain);
     }
+    split::coordinates_agree(&shape, &domains, &state.names).map_err(fail)?;
     let sparse = shape.data.is_sparse();
     let addresses = if sparse {
         Vec::new()

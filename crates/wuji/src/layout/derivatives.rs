@@ -55,18 +55,40 @@ impl State {
             {
                 continue;
             }
-            let name = format!("{}{}", self.names[n], which.suffix());
-            let given = self.offset[n];
-            let mut placed = placed.clone();
-            placed.packing = None;
-            placed.node = self.unpacked_node(placed.node);
-            let target = self.add_field(placed, &name, given);
-            self.links.push((field, which, target));
+            self.place_derivative(field, which);
         }
     }
 
-    /// A node for elements that are not packed: a dense one beside a bit array.
-    fn unpacked_node(&mut self, node: entities::Node) -> entities::Node {
+    /// Places a derivative of a field in the same cells, unless it has one; gives it. Components of a split field get
+    /// theirs first.
+    fn place_derivative(&mut self, field: entities::Field, which: Derivative) -> entities::Field {
+        let known = self.links.iter().find(|l| (l.0, l.1) == (field, which));
+        if let Some((_, _, target)) = known {
+            return *target;
+        }
+        let n = field.as_u32() as usize;
+        let components = self.fields[n].components.clone();
+        let components = components.into_iter();
+        let components = components
+            .map(|c| self.place_derivative(c, which))
+            .collect();
+        let name = format!("{}{}", self.names[n], which.suffix());
+        let given = self.offset[n];
+        let mut placed = self.fields[n].clone();
+        placed.packing = None;
+        placed.components = components;
+        placed.node = self.unpacked_node(&placed);
+        let target = self.add_field(placed, &name, given);
+        self.links.push((field, which, target));
+        target
+    }
+
+    /// A node for elements that are not packed: a dense one beside a bit array; that of the first component of a split field.
+    fn unpacked_node(&mut self, placed: &PlacedField) -> entities::Node {
+        if let Some(first) = placed.components.first() {
+            return self.fields[first.as_u32() as usize].node;
+        }
+        let node = placed.node;
         let data = &self.data.nodes[node];
         match (data.kind.is_bit_array(), data.parent) {
             (true, Some(parent)) => {
@@ -87,30 +109,65 @@ impl State {
         field
     }
 
-    /// A tree with the nodes above a field of a complete one, and a field like it.
-    pub(crate) fn like(body: &TreeBody, field: entities::Field, name: &str) -> State {
-        let (shape, mut state) = (&body.shape, State::default());
-        let placed = &shape.fields[field.as_u32() as usize];
-        let mut node = state.data.root();
-        for above in shape.data.path(placed.node).into_iter().skip(1) {
-            let data = &shape.data.nodes[above];
-            node = if data.kind.is_bit_array() {
-                state.add_dense(node, &data.extents)
-            } else {
-                state.data.add(node, data.kind, &data.extents)
-            };
-            state.data.nodes[node].order = data.order;
-            if body.unbounded.contains(&above) {
-                state.unbounded.push(node);
-            }
-        }
+    /// A tree with the nodes above a field of a complete one, and a field like it, whose number is returned as well.
+    pub(crate) fn like(
+        body: &TreeBody,
+        field: entities::Field,
+        name: &str,
+    ) -> (State, entities::Field) {
+        let mut copy = Copy {
+            body,
+            state: State::default(),
+            nodes: Vec::new(),
+        };
+        let made = copy.field(field, name);
+        copy.state.resolved = true;
+        (copy.state, made)
+    }
+}
+
+/// Copies fields of a complete tree, with the nodes above them.
+struct Copy<'b> {
+    body: &'b TreeBody,
+    state: State,
+    /// Nodes that were copied, and their copies.
+    nodes: Vec<(entities::Node, entities::Node)>,
+}
+
+impl Copy<'_> {
+    fn field(&mut self, field: entities::Field, name: &str) -> entities::Field {
+        let placed = &self.body.shape.fields[field.as_u32() as usize];
+        let components = placed.components.iter().enumerate();
+        let components = components.map(|(k, c)| self.field(*c, &format!("{name}.{k}")));
+        let components: Vec<_> = components.collect();
         let placed = PlacedField {
-            node,
+            node: self.node(placed.node),
             packing: None,
+            components,
             ..placed.clone()
         };
-        state.add_field(placed, name, true);
-        state.resolved = true;
-        state
+        self.state.add_field(placed, name, true)
+    }
+
+    fn node(&mut self, node: entities::Node) -> entities::Node {
+        let data = &self.body.shape.data.nodes[node];
+        let Some(parent) = data.parent else {
+            return self.state.data.root();
+        };
+        if let Some((_, known)) = self.nodes.iter().find(|(of, _)| *of == node) {
+            return *known;
+        }
+        let parent = self.node(parent);
+        let new = if data.kind.is_bit_array() {
+            self.state.add_dense(parent, &data.extents)
+        } else {
+            self.state.data.add(parent, data.kind, &data.extents)
+        };
+        self.state.data.nodes[new].order = data.order;
+        if self.body.unbounded.contains(&node) {
+            self.state.unbounded.push(new);
+        }
+        self.nodes.push((node, new));
+        new
     }
 }

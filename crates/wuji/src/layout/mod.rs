@@ -21,6 +21,7 @@ mod derivatives;
 pub(crate) mod node;
 pub(crate) mod packed;
 mod report;
+mod split;
 #[cfg(test)]
 mod tests;
 
@@ -37,6 +38,7 @@ use crate::world::{World, here};
 use node::Build;
 pub(crate) use node::State;
 use smallvec::SmallVec;
+pub(crate) use split::LeafHandle;
 use std::cell::RefCell;
 use std::fmt;
 use std::panic::Location;
@@ -101,23 +103,51 @@ pub(crate) struct PlacedField {
     pub(crate) view: bool,
     /// Of a packed field: where its scalars are.
     pub(crate) packing: Option<Packing>,
+    /// Of a split field: the field of each component.
+    pub(crate) components: Vec<entities::Field>,
 }
 
 /// How the type of elements is known.
-#[derive(Copy, Clone, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Elem {
     /// To rustc.
     Typed(TypeOf),
     /// At run time only: a scalar, vector or matrix.
     Plain(Type),
+    /// A component of a type that rustc knows, by the numbers of the components on the way to it.
+    Component(TypeOf, SmallVec<[u32; 4]>),
 }
 
 impl Elem {
-    pub(crate) fn enter(self, structs: &mut Structs) -> Type {
+    pub(crate) fn enter(&self, structs: &mut Structs) -> Type {
         match self {
             Elem::Typed(ty) => ty(structs),
-            Elem::Plain(ty) => ty,
+            Elem::Plain(ty) => *ty,
+            Elem::Component(ty, path) => {
+                let whole = ty(structs);
+                let step = |ty, k: &u32| structs.component(ty, *k).unwrap_or(ty);
+                path.iter().fold(whole, step)
+            }
         }
+    }
+
+    /// One of its components.
+    pub(crate) fn component(&self, k: u32) -> Elem {
+        let mut path = SmallVec::new();
+        let whole = match self {
+            Elem::Typed(ty) => *ty,
+            Elem::Component(ty, above) => {
+                path.extend(above.iter().copied());
+                *ty
+            }
+            Elem::Plain(ty) => {
+                // A scalar, vector or matrix has no struct inside.
+                let structs = Structs::default();
+                return Elem::Plain(structs.component(*ty, k).unwrap_or(*ty));
+            }
+        };
+        path.push(k);
+        Elem::Component(whole, path)
     }
 }
 
@@ -147,6 +177,9 @@ impl TreeShape {
             for member in field.packing.iter_mut().flat_map(|p| &mut p.members) {
                 member.word = entities::Field::from_u32(first + member.word.as_u32());
             }
+            for component in &mut field.components {
+                *component = entities::Field::from_u32(first + component.as_u32());
+            }
             m.fields.push(field);
         }
         first
@@ -166,6 +199,7 @@ impl TreeShape {
             node: f.node,
             axes: f.axes.clone(),
             packing: f.packing.clone(),
+            components: f.components.clone(),
         })
     }
 }
@@ -326,10 +360,8 @@ impl World {
         shape: impl Into<Extents>,
     ) -> Result<Field<T, D>> {
         let at = here(Location::caller());
-        if D > Axis::COUNT {
-            let error = Error::new("W0103", format!("field `{name}` has rank {D}"));
-            return Err(error.at(Some(at)).help("a field has at most 8 indices"));
-        }
+        self.check_rank::<D>(name)
+            .map_err(|e| e.at(Some(at.clone())))?;
         self.layout(|root| {
             let cells = if D == 0 {
                 root
@@ -339,6 +371,14 @@ impl World {
             cells.place(name)
         })
         .map_err(|e| e.at(Some(at)))
+    }
+
+    fn check_rank<const D: usize>(&self, name: &str) -> Result<()> {
+        if D <= Axis::COUNT {
+            return Ok(());
+        }
+        let error = Error::new("W0103", format!("field `{name}` has rank {D}"));
+        Err(error.help("a field has at most 8 indices"))
     }
 
     /// A field of one element.

@@ -296,13 +296,19 @@ impl State {
 
     /// Whether a field of this name and rank can be placed in the cells of a node.
     pub(super) fn can_place(&self, node: entities::Node, name: &str, rank: usize) -> Result<()> {
+        self.is_new_name(name)?;
+        self.has_rank(node, name, rank)
+    }
+
+    /// An error if the layout has a field of this name.
+    pub(super) fn is_new_name(&self, name: &str) -> Result<()> {
         if !name.is_empty() && self.names.iter().any(|n| n == name) {
             let what = format!("this layout has a field `{name}` already");
             return Err(Error::new("W0136", what)
                 .note("errors, reports and saved fields refer to a field by its name")
                 .help("give the field another name, or place it in a layout of its own"));
         }
-        self.has_rank(node, name, rank)
+        Ok(())
     }
 
     fn has_rank(&self, node: entities::Node, name: &str, rank: usize) -> Result<()> {
@@ -353,6 +359,7 @@ impl State {
             elem,
             view,
             packing: None,
+            components: Vec::new(),
         });
         self.names.push(name.to_owned());
         self.offset.push(offset.is_some());

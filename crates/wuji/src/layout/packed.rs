@@ -513,14 +513,8 @@ impl State {
         request: &PackRequest<'_>,
         members: SmallVec<[Member; 1]>,
     ) -> Result<entities::Field> {
-        let PackRequest {
-            node,
-            name,
-            elem,
-            offset,
-            ..
-        } = *request;
-        let field = self.put(node, name, elem, false, offset)?;
+        let (node, name) = (request.node, request.name);
+        let field = self.put(node, name, request.elem.clone(), false, request.offset)?;
         // A word is called what it holds.
         for member in &members {
             let word = &mut self.names[member.word.as_u32() as usize];

@@ -1,6 +1,7 @@
-//! Chooses the types of fields: the fewest bits with which a program still computes what it should.
+//! Chooses the types and the layout of fields: the fewest bits with which a program still computes what it should, and the
+//! nodes with which it is the fastest.
 //!
-//! [`quant`] runs a program with the ordinary types of its fields, and observes the numbers that each field has. Then it runs the
+//! [`layout()`] runs a program over candidate layouts and measures it. [`quant`] runs a program with the ordinary types of its fields, and observes the numbers that each field has. Then it runs the
 //! program with [quantized types](crate::quantized), compares the outputs, and searches the combinations of types with the least
 //! memory and the smallest error.
 //!
@@ -30,6 +31,7 @@
 //! # }
 //! ```
 
+mod layouts;
 mod model;
 mod modules;
 mod packing;
@@ -43,6 +45,7 @@ mod watch;
 #[cfg(test)]
 mod tests;
 
+pub use layouts::*;
 pub use modules::{field_name, field_named, retype, tunable};
 pub use packing::{NodeLayout, Pack};
 pub use quant::{Quant, quant};

@@ -41,7 +41,7 @@ pub fn tunable(m: &Module) -> Vec<(Field, TunedField)> {
         let Some((compute, shape)) = element(data.elem) else {
             continue;
         };
-        if data.packing.is_some() || words.contains(&field) {
+        if !data.has_memory() || words.contains(&field) {
             continue;
         }
         // A word has the indices of what it holds.

@@ -379,7 +379,7 @@ fn short(storage: Storage) -> String {
 }
 
 /// Columns of the width of their longest cell, the first row and the others alike.
-fn aligned(rows: &[Vec<String>]) -> String {
+pub(super) fn aligned(rows: &[Vec<String>]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |k: usize| {
         rows.iter()

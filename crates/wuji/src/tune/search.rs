@@ -663,7 +663,7 @@ fn predicted(candidates: &[Vec<Candidate>], state: &State) -> f64 {
 }
 
 /// The largest error of all outputs; infinite if a number is not finite.
-fn distance(norm: Norm, reference: &[Output], found: &[Output]) -> Result<f64, Error> {
+pub(super) fn distance(norm: Norm, reference: &[Output], found: &[Output]) -> Result<f64, Error> {
     let mut largest = 0.0f64;
     for a in reference {
         let other = found

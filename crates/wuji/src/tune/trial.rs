@@ -130,21 +130,7 @@ impl<'p> Trial<'p> {
         name: &str,
         field: &Field<T, D>,
     ) -> Result<()> {
-        let mut structs = Structs::default();
-        let ty = T::ir_type(&mut structs);
-        let scalars = structs.flatten(ty);
-        let mut slots = vec![0; T::SCALARS];
-        let mut values = Vec::new();
-        for element in field.to_vec()? {
-            element.to_slots(&mut slots);
-            values.extend(
-                slots
-                    .iter()
-                    .zip(&scalars)
-                    .map(|(slot, s)| to_f64(*s, *slot)),
-            );
-        }
-        self.output_numbers(name, &values);
+        self.output_numbers(name, &numbers(field)?);
         Ok(())
     }
 
@@ -198,6 +184,22 @@ impl<'p> Trial<'p> {
             Watch::stop(placed.handle.world());
         }
     }
+}
+
+/// All scalars of a field, row by row; those of inactive elements are zero.
+#[track_caller]
+pub(super) fn numbers<T: Element, const D: usize>(field: &Field<T, D>) -> Result<Vec<f64>> {
+    let mut structs = Structs::default();
+    let ty = T::ir_type(&mut structs);
+    let scalars = structs.flatten(ty);
+    let mut slots = vec![0; T::SCALARS];
+    let mut values = Vec::new();
+    for element in field.to_vec()? {
+        element.to_slots(&mut slots);
+        let pairs = slots.iter().zip(&scalars);
+        values.extend(pairs.map(|(slot, s)| to_f64(*s, *slot)));
+    }
+    Ok(values)
 }
 
 /// The elements that exist: all of a dense field, otherwise those that are active now.

@@ -5,6 +5,7 @@ use crate::launch::{Compiled, Key, can_wait};
 use crate::services::ServiceKey;
 use std::sync::{Arc, PoisonError, Weak};
 use wuji_compile::Options;
+use wuji_compile::passes::split_fields;
 use wuji_ir::Result;
 use wuji_ir::module::Module;
 use wuji_runtime::{CodeTime, Instance, Program};
@@ -97,7 +98,8 @@ impl World {
     }
 
     /// Loads a kernel that a frontend has built as a module.
-    pub(crate) fn load_kernel(&self, module: Module, first: &[u32]) -> Result<Arc<Compiled>> {
+    pub(crate) fn load_kernel(&self, mut module: Module, first: &[u32]) -> Result<Arc<Compiled>> {
+        split_fields::split(&mut module);
         let compiled = Compiled::of(self.load_program(module.clone())?, first);
         let compiled = Arc::new(compiled.with_source(module));
         let mut loaded = lock(&self.inner.loaded);

@@ -52,6 +52,7 @@ mod sparse_random;
 mod sparse_semantics;
 mod sparse_stress;
 mod specialize;
+mod split_fields;
 mod stopping;
 mod tiers;
 mod viewer;

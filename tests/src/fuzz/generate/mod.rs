@@ -13,6 +13,7 @@ mod packed;
 mod places;
 mod roles;
 mod sparse;
+mod split;
 mod types;
 mod value;
 

@@ -29,7 +29,10 @@ impl Generator<'_> {
 
     pub(super) fn is_packed(&self, place: Place) -> bool {
         match place {
-            Place::Field(field) => self.m.fields[field].packing.is_some(),
+            Place::Field(field) => {
+                let leaves = self.m.leaves(field);
+                (leaves.iter()).any(|leaf| self.m.fields[leaf.field].packing.is_some())
+            }
             Place::Array(_) | Place::Local(_) | Place::Temp(_) => false,
         }
     }
@@ -175,6 +178,7 @@ impl Generator<'_> {
             node,
             axes: axes.iter().copied().collect(),
             packing: None,
+            components: Vec::new(),
         });
         let children = &mut self.m.trees[tree].nodes[node].children;
         children.push(Child::Place(field));

@@ -3,10 +3,11 @@
 use super::types::{any_imm, small_imm};
 use super::{Generator, PlaceInfo};
 use crate::fuzz::program::View;
-use wuji_ir::entities::{Node, Tree};
+use wuji_ir::entities::{Field, Node, Tree};
 use wuji_ir::layout::*;
 use wuji_ir::module::{ArrayData, ArrayShape, Param};
 use wuji_ir::ops::{Place, Step};
+use wuji_ir::quant::Packing;
 use wuji_ir::types::{Imm, Scalar, Type};
 
 /// The most elements of a field.
@@ -172,32 +173,16 @@ impl Generator<'_> {
             None
         };
         let writable = !self.m.structs.flatten(elem).iter().any(|s| s.is_float());
-        let writable = writable || packing.is_none();
-        let number = self.m.fields.len();
-        let field = self.m.fields.push(FieldData {
-            name: format!("x{number}"),
-            elem,
-            tree,
-            node,
-            axes: axes.into_iter().collect(),
-            packing,
-        });
-        self.m.trees[tree].nodes[node]
-            .children
-            .push(Child::Place(field));
-        let domain = self.m.fields[field].domain(&self.m.trees);
+        let mut writable = writable || packing.is_none();
         let tally = self.dice.chance(40);
-        if self.is_sparse(field) {
-            let cells = self.sparse_contents(field, tally);
-            self.inputs.sparse.push((field, cells));
-            self.inputs.fields.push(Vec::new());
+        let field = if packing.is_none() && !in_array && self.dice.chance(20) {
+            let field = self.add_split((tree, node), &axes, elem, tally);
+            writable &= !self.has_packed_floats(field);
+            field
         } else {
-            let cells: u64 = domain.iter().map(|d| d.1).product();
-            let contents = (0..cells)
-                .flat_map(|_| self.contents(elem, tally))
-                .collect();
-            self.inputs.fields.push(contents);
-        }
+            self.add_field((tree, node), &axes, (elem, packing), tally)
+        };
+        let domain = self.m.fields[field].domain(&self.m.trees);
         let group = self.groups;
         self.groups += 1;
         self.places.push(PlaceInfo {
@@ -211,6 +196,42 @@ impl Generator<'_> {
             tally,
             paths: self.paths(elem),
         });
+    }
+
+    /// A field with contents.
+    pub(super) fn add_field(
+        &mut self,
+        (tree, node): (Tree, Node),
+        axes: &[(Axis, i64)],
+        (elem, packing): (Type, Option<Packing>),
+        tally: bool,
+    ) -> Field {
+        let number = self.m.fields.len();
+        let field = self.m.fields.push(FieldData {
+            name: format!("x{number}"),
+            elem,
+            tree,
+            node,
+            axes: axes.iter().copied().collect(),
+            packing,
+            components: Vec::new(),
+        });
+        self.m.trees[tree].nodes[node]
+            .children
+            .push(Child::Place(field));
+        if self.is_sparse(field) {
+            let cells = self.sparse_contents(field, tally);
+            self.inputs.sparse.push((field, cells));
+            self.inputs.fields.push(Vec::new());
+        } else {
+            let domain = self.m.fields[field].domain(&self.m.trees);
+            let cells: u64 = domain.iter().map(|d| d.1).product();
+            let contents = (0..cells)
+                .flat_map(|_| self.contents(elem, tally))
+                .collect();
+            self.inputs.fields.push(contents);
+        }
+        field
     }
 
     /// A place, and all that may share memory with it; arrays before fields.

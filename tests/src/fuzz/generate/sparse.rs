@@ -63,6 +63,12 @@ impl Generator<'_> {
         &self.m.trees[data.tree].nodes[data.node]
     }
 
+    /// Whether the cells of an element can be deactivated.
+    fn can_deactivate(&self, field: Field) -> bool {
+        let leaves = self.m.leaves(field);
+        (leaves.iter()).all(|leaf| self.node_of(leaf.field).kind.is_sparse())
+    }
+
     /// A node kind that is allowed below `parent`.
     pub(super) fn any_kind(&mut self, tree: Tree, parent: Node) -> NodeKind {
         let below_root = parent == self.m.trees[tree].root();
@@ -232,9 +238,8 @@ impl Generator<'_> {
             }
             5 => {
                 let own = over.filter(|f| {
-                    let node = self.node_of(*f).kind;
-                    let list = matches!(node, NodeKind::Dynamic { .. });
-                    self.m.fields[*f].tree == tree && node.is_sparse() && !list
+                    let list = matches!(self.node_of(*f).kind, NodeKind::Dynamic { .. });
+                    self.m.fields[*f].tree == tree && self.can_deactivate(*f) && !list
                 });
                 let Some(own) = own else {
                     return Topology::Growing;
@@ -373,7 +378,7 @@ impl Generator<'_> {
         }
         let tree = self.m.fields[field].tree;
         let is_list = dynamic_index(&self.m, field).is_ok();
-        let can_go = self.node_of(field).kind.is_sparse();
+        let can_go = self.can_deactivate(field);
         let topology = match &self.body.rights {
             Rights::All => None,
             Rights::Groups(_, trees) => Some(trees[tree.as_u32() as usize].clone()),

@@ -150,7 +150,7 @@ fn compare(text: &str, seed: u64, native: usize) -> Compared {
             },
             module: reversed.module,
         };
-        for threads in [1, 3] {
+        for &threads in native::thread_counts(&program) {
             let found = match native::launch(&program, threads, &[]) {
                 Ok(seen) => products(&reversed.adjoints, &seen.fields, &experiment.direction)
                     .iter()

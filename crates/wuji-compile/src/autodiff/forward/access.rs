@@ -255,8 +255,8 @@ impl Forward<'_> {
         let env = &mut *self.b.env;
         let axes = env.fields[like].axes.clone();
         let mut known = env.fields.iter();
-        if let Some((view, _)) = known
-            .find(|(_, f)| (f.tree, f.node, &f.axes) == (tree, node, &axes) && f.packing.is_none())
+        if let Some((view, _)) =
+            known.find(|(_, f)| (f.tree, f.node, &f.axes) == (tree, node, &axes) && f.has_memory())
         {
             return view;
         }
@@ -271,6 +271,7 @@ impl Forward<'_> {
             node,
             axes,
             packing: None,
+            components: Vec::new(),
         });
         let place = Child::Place(view);
         env.trees[tree].nodes[node].children.push(place);

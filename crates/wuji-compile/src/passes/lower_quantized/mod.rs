@@ -13,7 +13,6 @@
 
 mod bits;
 mod checks;
-mod dynamic;
 mod place;
 mod sharing;
 mod update;
@@ -22,7 +21,7 @@ use crate::analysis::affine::AffineAnalysis;
 use crate::passes::Cx;
 use crate::quant::{self, Bit};
 use crate::remark::{Decision, Remark, WordWrite};
-use crate::rewrite::{Structure, Substitution};
+use crate::rewrite::{Structure, Substitution, expand_dynamic_components};
 use bits::shifted;
 use place::Element;
 use sharing::Sharing;
@@ -41,7 +40,7 @@ pub fn lower_quantized(m: &mut Module, cx: &mut Cx) -> Result<()> {
         return Ok(());
     }
     for f in m.funcs.values_mut() {
-        dynamic::expand(&mut m.env, f);
+        expand_dynamic_components(&mut m.env, f, |data| data.packing.is_some());
     }
     let funcs: Vec<Func> = m.funcs.keys().collect();
     for func in funcs {

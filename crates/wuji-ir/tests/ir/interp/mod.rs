@@ -91,6 +91,7 @@ fn place(
             .map(|(k, a)| (Axis::new(k).expect("at most eight axes"), a.1))
             .collect(),
         packing: None,
+        components: Vec::new(),
     };
     let field = m.fields.push(data);
     m.trees[tree].nodes[node].children.push(Child::Place(field));

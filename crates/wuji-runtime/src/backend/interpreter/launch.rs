@@ -121,8 +121,8 @@ fn sparse_trees(module: &Module) -> impl Iterator<Item = Tree> {
 
 fn dense_fields(module: &Module) -> impl Iterator<Item = Field> {
     let fields = module.fields.iter();
-    // The elements of packed fields are in their words.
-    let stored = fields.filter(|(_, f)| f.packing.is_none());
+    // The elements of packed fields are in their words, those of split ones in their components.
+    let stored = fields.filter(|(_, f)| f.has_memory());
     let dense = stored.filter(|(_, f)| module.trees[f.tree].sparse_path(f.node).is_empty());
     dense.map(|(id, _)| id)
 }

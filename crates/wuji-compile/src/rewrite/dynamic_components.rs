@@ -1,20 +1,25 @@
-//! Components of packed elements that are known at run time only: loads become selections of all components, writes
-//! become branches.
+//! Components of elements that are known at run time only, where components are not next to each other in memory: loads
+//! become selections of all components, writes become branches.
 
-use crate::rewrite::Substitution;
+use super::Substitution;
 use wuji_ir::build::Builder;
 use wuji_ir::entities::{Inst, Value};
+use wuji_ir::layout::FieldData;
 use wuji_ir::module::{Env, Function, InstData, SiteData, SiteKind, Values};
 use wuji_ir::ops::*;
 use wuji_ir::types::{Scalar, Type};
 
-/// Expands run-time components in accesses of packed fields.
-pub(super) fn expand(m: &mut Env, f: &mut Function) {
+/// Expands run-time components in accesses of the fields for which `wanted` holds.
+pub fn expand_dynamic_components(
+    m: &mut Env,
+    f: &mut Function,
+    wanted: impl Fn(&FieldData) -> bool,
+) {
     let mut subst = Substitution::new();
     for region in f.walk_regions() {
         let insts = std::mem::take(&mut f.regions[region].insts);
         for inst in insts {
-            if !is_dynamic(m, f, inst) {
+            if !is_dynamic(m, f, inst, &wanted) {
                 f.regions[region].insts.push(inst);
                 continue;
             }
@@ -31,9 +36,9 @@ pub(super) fn expand(m: &mut Env, f: &mut Function) {
     subst.apply(f);
 }
 
-fn is_dynamic(m: &Env, f: &Function, inst: Inst) -> bool {
+fn is_dynamic(m: &Env, f: &Function, inst: Inst, wanted: impl Fn(&FieldData) -> bool) -> bool {
     f.insts[inst].op.access().is_some_and(|a| match a.place {
-        Place::Field(field) => m.fields[field].packing.is_some() && a.dynamic_steps() > 0,
+        Place::Field(field) => a.dynamic_steps() > 0 && wanted(&m.fields[field]),
         Place::Array(_) | Place::Local(_) | Place::Temp(_) => false,
     })
 }
