@@ -8,7 +8,7 @@ fn picture(example: &Example) -> (u32, u32, &'static str) {
     match example.name {
         "julia" => (200, 1, "png"),
         "life" => (72, 50, "gif"),
-        "wave" => (200, 110, "png"),
+        "wave" => (400, 110, "png"),
         "gray_scott" => (256, 60, "png"),
         "nbody" => (3072, 70, "png"),
         "fluid" => (256, 110, "png"),
@@ -19,7 +19,7 @@ fn picture(example: &Example) -> (u32, u32, &'static str) {
         "large_steps" => (18, 45, "png"),
         "arap" => (48, 41, "png"),
         "path_tracer" => (256, 96, "png"),
-        "isosurface" => (48, 1, "png"),
+        "isosurface" => (80, 1, "png"),
         "coral" => (200, 24, "png"),
         // Applications in the size of the paper, unless that takes minutes.
         "fem" | "mgpcg" | "sparse_conv" => (2, example.frames as u32, "png"),

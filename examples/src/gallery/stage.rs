@@ -1,7 +1,6 @@
 //! The environment of an example: a world, a timer, a progress bar, a window or a file.
 
 use std::error::Error;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -184,17 +183,15 @@ impl Stage {
         }
     }
 
-    /// Writes an additional file next to the picture.
-    pub fn write(&mut self, extension: &str, bytes: &[u8]) -> Outcome {
+    /// The path of an additional file next to the picture, whose folder exists.
+    pub fn beside(&mut self, extension: &str) -> Outcome<PathBuf> {
         let path = self.stem.with_extension(extension);
-        let named = |e: std::io::Error| format!("cannot write {}: {e}", path.display());
         if let Some(folder) = path.parent().filter(|p| !p.as_os_str().is_empty()) {
-            std::fs::create_dir_all(folder).map_err(named)?;
+            std::fs::create_dir_all(folder)
+                .map_err(|e| format!("cannot write {}: {e}", path.display()))?;
         }
-        let mut file = std::fs::File::create(&path).map_err(named)?;
-        file.write_all(bytes).map_err(named)?;
-        self.files.push(path);
-        Ok(())
+        self.files.push(path.clone());
+        Ok(path)
     }
 
     /// The last frame so far.

@@ -21,56 +21,105 @@ pub struct Sides {
     pub back: Vec3,
 }
 
+/// The colour of a lit surface with a unit normal, as 24 bits.
+#[func]
+fn shade(normal: Vec3, color: Vec3) -> i64 {
+    let lit = normal.dot(LAMP).max(0.0);
+    let shine = (normal.dot((LAMP + vec3(0.0, 0.0, 1.0)).normalized()))
+        .max(0.0)
+        .powi(40);
+    let color = color * (0.16 + 0.1 * normal.y + 0.84 * lit) + Vec3::splat(0.35 * shine);
+    // Gamma correction, and 8 bits per channel.
+    let color = (color.clamp(Vec3::splat(0.0), Vec3::splat(1.0)).sqrt() * 255.0).cast::<i64>();
+    color.x << 16 | color.y << 8 | color.z
+}
+
+/// Draws a triangle. `color` gets the weights of the second and the third corner at a pixel.
+#[func]
+fn fill(a: Vec3, b: Vec3, c: Vec3, seen: &Field<i64, 2>, color: impl Fn(f32, f32) -> i64) {
+    let n = seen.shape().x;
+    let scale = n as f32 * 0.5;
+    let corner = |p: Vec3| (p.xy() + Vec2::splat(1.0)) * scale - Vec2::splat(0.5);
+    let (pa, pb, pc) = (corner(a), corner(b), corner(c));
+    let last = Vec2::splat(n as f32 - 1.0);
+    let low = pa
+        .min(pb)
+        .min(pc)
+        .ceil()
+        .max(Vec2::splat(0.0))
+        .cast::<i32>();
+    let high = pa.max(pb).max(pc).floor().min(last).cast::<i32>();
+    let inverse = 1.0 / (pb - pa).cross(pc - pa);
+    for i in low.x..high.x + 1 {
+        for j in low.y..high.y + 1 {
+            let p = vec2(i as f32, j as f32);
+            let wb = (p - pa).cross(pc - pa) * inverse;
+            let wc = (pb - pa).cross(p - pa) * inverse;
+            if wb >= 0.0 && wc >= 0.0 && wb + wc <= 1.0 {
+                let z = a.z + (b.z - a.z) * wb + (c.z - a.z) * wc;
+                let near = ((z + 4.0) * 1e6) as i64;
+                seen.at([i, j]).fetch_max(near << 24 | color(wb, wc));
+            }
+        }
+    }
+}
+
 #[kernel]
 fn draw(corners: &Field<Vec3, 1>, count: i32, view: Mat3, sides: Sides, seen: &Field<i64, 2>) {
-    let n = seen.shape().x;
     for t in 0..count {
         let a = view * corners[[3 * t]];
         let b = view * corners[[3 * t + 1]];
         let c = view * corners[[3 * t + 2]];
         let across = (b - a).cross(c - a);
-        let area = across.z;
-        if area.abs() > 1e-12 {
-            let front = area > 0.0;
+        if across.z.abs() > 1e-12 {
+            let front = across.z > 0.0;
             let normal = across.normalized() * (if front { 1.0 } else { -1.0 });
-            let lit = normal.dot(LAMP).max(0.0);
-            let shine = (normal.dot((LAMP + vec3(0.0, 0.0, 1.0)).normalized()))
-                .max(0.0)
-                .powi(40);
-            let color = if front { sides.front } else { sides.back };
-            let color = color * (0.16 + 0.1 * normal.y + 0.84 * lit) + Vec3::splat(0.35 * shine);
-            // Gamma correction, and 8 bits per channel.
-            let color =
-                (color.clamp(Vec3::splat(0.0), Vec3::splat(1.0)).sqrt() * 255.0).cast::<i64>();
-            let rgb = color.x << 16 | color.y << 8 | color.z;
+            let rgb = shade(normal, if front { sides.front } else { sides.back });
+            fill(a, b, c, seen, |_, _| rgb);
+        }
+    }
+}
 
-            let scale = n as f32 * 0.5;
-            let corner = |p: Vec3| (p.xy() + Vec2::splat(1.0)) * scale - Vec2::splat(0.5);
-            let (pa, pb, pc) = (corner(a), corner(b), corner(c));
-            let last = Vec2::splat(n as f32 - 1.0);
-            let low = pa
-                .min(pb)
-                .min(pc)
-                .ceil()
-                .max(Vec2::splat(0.0))
-                .cast::<i32>();
-            let high = pa.max(pb).max(pc).floor().min(last).cast::<i32>();
-            let inverse = 1.0 / (pb - pa).cross(pc - pa);
-            for i in low.x..high.x + 1 {
-                for j in low.y..high.y + 1 {
-                    let p = vec2(i as f32, j as f32);
-                    // Barycentric coordinates of the pixel.
-                    let wb = (p - pa).cross(pc - pa) * inverse;
-                    let wc = (pb - pa).cross(p - pa) * inverse;
-                    if wb >= 0.0 && wc >= 0.0 && wb + wc <= 1.0 {
-                        let z = a.z + (b.z - a.z) * wb + (c.z - a.z) * wc;
-                        let near = ((z + 4.0) * 1e6) as i64;
-                        seen.at([i, j]).fetch_max(near << 24 | rgb);
-                    }
-                }
+/// Triangles between shared vertices, with the normals of those.
+#[derive(Fields)]
+struct Smooth {
+    position: Field<Vec3, 1>,
+    normal: Field<Vec3, 1>,
+    corners: Field<UVec3, 1>,
+    seen: Field<i64, 2>,
+}
+
+#[kernel]
+impl Smooth {
+    fn draw(&self, count: i32, view: Mat3, sides: Sides) {
+        for t in 0..count {
+            let k = self.corners[t];
+            let a = view * self.position[k.x];
+            let b = view * self.position[k.y];
+            let c = view * self.position[k.z];
+            let area = (b - a).cross(c - a).z;
+            if area.abs() > 1e-12 {
+                let front = area > 0.0;
+                let side = if front { 1.0 } else { -1.0 };
+                let color = if front { sides.front } else { sides.back };
+                let na = view * self.normal[k.x] * side;
+                let nb = view * self.normal[k.y] * side;
+                let nc = view * self.normal[k.z] * side;
+                fill(a, b, c, &self.seen, |wb, wc| {
+                    shade((na + (nb - na) * wb + (nc - na) * wc).normalized(), color)
+                });
             }
         }
     }
+}
+
+/// From a camera at `yaw` and `pitch`.
+fn view([yaw, pitch]: [f32; 2]) -> Mat3 {
+    let (s, c) = yaw.sin_cos();
+    let turn = Matrix([[c, 0.0, -s], [0.0, 1.0, 0.0], [s, 0.0, c]]);
+    let (s, c) = pitch.sin_cos();
+    let tip = Matrix([[1.0, 0.0, 0.0], [0.0, c, -s], [0.0, s, c]]);
+    tip * turn
 }
 
 impl Screen {
@@ -90,14 +139,29 @@ impl Screen {
         &self,
         corners: &Field<Vec3, 1>,
         count: usize,
-        [yaw, pitch]: [f32; 2],
+        camera: [f32; 2],
         sides: Sides,
     ) -> wuji::Result<()> {
-        let (s, c) = yaw.sin_cos();
-        let turn = Matrix([[c, 0.0, -s], [0.0, 1.0, 0.0], [s, 0.0, c]]);
-        let (s, c) = pitch.sin_cos();
-        let tip = Matrix([[1.0, 0.0, 0.0], [0.0, c, -s], [0.0, s, c]]);
-        draw(corners, count as i32, tip * turn, sides, &self.seen)
+        draw(corners, count as i32, view(camera), sides, &self.seen)
+    }
+
+    /// Draws `count` triangles between vertices, whose normals are interpolated.
+    pub fn draw_smooth(
+        &self,
+        position: &Field<Vec3, 1>,
+        normal: &Field<Vec3, 1>,
+        corners: &Field<UVec3, 1>,
+        count: usize,
+        camera: [f32; 2],
+        sides: Sides,
+    ) -> wuji::Result<()> {
+        let smooth = Smooth {
+            position: position.clone(),
+            normal: normal.clone(),
+            corners: corners.clone(),
+            seen: self.seen.clone(),
+        };
+        smooth.draw(count as i32, view(camera), sides)
     }
 
     pub fn picture(&self) -> wuji::Result<Picture> {

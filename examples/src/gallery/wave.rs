@@ -3,14 +3,14 @@
 use super::{Example, Media, Outcome, Stage, Summary};
 use wuji::prelude::*;
 
-const STEPS: usize = 6;
+const STEPS: usize = 10;
 
 pub const WAVE: Example = Example {
     name: "wave",
     about: "the wave equation: interference behind two slits",
     long: "A stencil over the water height at the previous, current and next time step. Out-of-bounds reads return zero, \
            so borders need no special case. With --view, the left button drops stones.",
-    size: ("cells along each side", 320),
+    size: ("cells along each side", 512),
     frames: 120,
     media: Media::Moving,
     run,
