@@ -6,7 +6,7 @@
 use crate::rewrite::Substitution;
 use wuji_ir::entities::{Array, Inst, Value};
 use wuji_ir::module::{ArrayShape, Function, Module, Span, Values};
-use wuji_ir::ops::{Domain, ForKind, Op};
+use wuji_ir::ops::{Domain, Op};
 use wuji_ir::types::{Imm, Scalar};
 
 /// What a kernel can be specialized for.
@@ -47,11 +47,13 @@ impl Candidates {
 /// The bounds of a loop.
 fn bounds(f: &Function, inst: Inst) -> &[Value] {
     let data = &f.insts[inst];
-    match data.op {
-        Op::ForEach(_, Domain::Range { .. }, _) => &data.args,
-        Op::For(_, ForKind::Serial | ForKind::Parallel) => &data.args[..2],
-        _ => &[],
+    if let Op::ForEach(_, Domain::Range { .. }, _) = data.op {
+        return &data.args;
     }
+    if let Op::For(..) = data.op {
+        return &data.args[..2];
+    }
+    &[]
 }
 
 /// The most values that are visited for a bound.

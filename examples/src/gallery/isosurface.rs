@@ -37,7 +37,7 @@ fn edge(p: usize, q: usize) -> usize {
 
 /// Whether two edges are on one side of the cube.
 fn share_a_side(e: usize, f: usize) -> bool {
-    let on = |e: usize, axis: usize| (e % 3 != axis).then_some(e / 3 >> axis & 1);
+    let on = |e: usize, axis: usize| (e % 3 != axis).then_some(((e / 3) >> axis) & 1);
     (0..3).any(|axis| on(e, axis).is_some() && on(e, axis) == on(f, axis))
 }
 

@@ -30,25 +30,29 @@ pub fn serial_loops(m: &Module) -> Vec<SerialLoop> {
 fn look_in(f: &Function, region: Region, under: Option<Enclosing>, found: &mut Vec<SerialLoop>) {
     for inst in &f.regions[region].insts {
         let data = &f.insts[*inst];
-        let inside = match data.op {
-            Op::For(..) => {
-                let iterations = iterations(f, *inst);
-                if let Some(under) = under
-                    && iterations.is_none_or(|n| n >= FEW)
-                {
-                    found.push(SerialLoop {
-                        span: f.spans[*inst],
-                        under,
-                        iterations,
-                    });
-                }
-                continue;
+        if let Op::For(..) = data.op {
+            let iterations = iterations(f, *inst);
+            if let Some(under) = under
+                && iterations.is_none_or(|n| n >= FEW)
+            {
+                found.push(SerialLoop {
+                    span: f.spans[*inst],
+                    under,
+                    iterations,
+                });
             }
-            Op::ForEach(..) => continue,
-            // What is around a loop several times matters most.
-            Op::Loop(_) => Some(Enclosing::While),
-            Op::If => under.or(Some(Enclosing::If)),
-            _ => under,
+            continue;
+        }
+        if let Op::ForEach(..) = data.op {
+            continue;
+        }
+        // A `while` around an `if`, or in one, is what makes the loop run again and again.
+        let inside = if let Op::Loop(_) = data.op {
+            Some(Enclosing::While)
+        } else if data.op == Op::If {
+            under.or(Some(Enclosing::If))
+        } else {
+            under
         };
         for inner in &data.regions {
             look_in(f, *inner, inside, found);

@@ -335,9 +335,12 @@ fn loops_under_other_control_flow_are_serial() -> Result<()> {
     w.on_log(move |level, line| said.lock().unwrap().push(format!("{level:?} {line}")));
     let x = w.field::<f32, 1>("x", 100_000)?;
     relax(&x, 100_000)?;
-    check(&w, &expect![[r#"
+    check(
+        &w,
+        &expect![[r#"
         314:9: relax: one thread, because the loop is under a `while`: make it a kernel of its own, and launch that in a loop
-        323:9: relax: one thread, because the loop is under an `if`: move the `if` into the loop, or the loop into a kernel of its own"#]]);
+        323:9: relax: one thread, because the loop is under an `if`: move the `if` into the loop, or the loop into a kernel of its own"#]],
+    );
     let lines = lines.lock().unwrap();
     let lines: Vec<&str> = lines
         .iter()

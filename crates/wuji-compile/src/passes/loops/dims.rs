@@ -151,10 +151,8 @@ pub(super) fn cut_tiles(f: &Function, body: Region, dims: &mut Vec<Dim>) {
     // A field may have several dimensions for one index.
     let plain = |dim: &Dim| dims.iter().filter(|d| d.index == dim.index).count() == 1;
     let large = |dim: &Dim, side: u64| dim.constant_extent().is_none_or(|e| e >= side);
-    if !(plain(above) && plain(along))
-        || !(large(above, TILE.0) && large(along, TILE.1))
-        || !is_stencil(f, body)
-    {
+    let fits = plain(above) && plain(along) && large(above, TILE.0) && large(along, TILE.1);
+    if !fits || !is_stencil(f, body) {
         return;
     }
     let stepped = |like: &Dim, side: u64| Dim {
