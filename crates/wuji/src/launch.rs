@@ -358,8 +358,8 @@ impl Launch<'_> {
             watch.before(self.trees)?;
         }
         let special = match &watch {
-            None if world.specializes() => self.compiled.specialization.find(world, self),
-            None | Some(_) => None,
+            None => self.compiled.specialization.find(world, self),
+            Some(_) => None,
         };
         let compiled = special.as_ref().unwrap_or(self.compiled);
         let outcome = device.run(&compiled.program, &bindings)?;

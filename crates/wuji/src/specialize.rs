@@ -23,6 +23,33 @@ const MOST: u32 = 4;
 /// Vector loads need this alignment of an array.
 const ALIGN: usize = 16;
 
+/// Launches wait for specialized code, so it is made in at most this part of the time.
+const PART: u32 = 10;
+
+/// The time of a world that was spent on specialized code.
+#[derive(Debug)]
+pub(crate) struct Budget {
+    since: Instant,
+    spent: Mutex<Duration>,
+}
+
+impl Budget {
+    pub(crate) fn new() -> Budget {
+        Budget {
+            since: Instant::now(),
+            spent: Mutex::default(),
+        }
+    }
+
+    fn allows_more(&self) -> bool {
+        *lock(&self.spent) * PART <= self.since.elapsed()
+    }
+
+    fn spend(&self, time: Duration) {
+        *lock(&self.spent) += time;
+    }
+}
+
 /// What a kernel is specialized for.
 #[derive(Debug, Default)]
 pub(crate) struct Specialization {
@@ -48,6 +75,7 @@ struct Seen {
 impl Specialization {
     /// The code for the arguments of a launch, if there is any by now.
     pub(crate) fn find(&self, world: &World, launch: &Launch<'_>) -> Option<Arc<Compiled>> {
+        let budget = world.specialization()?;
         let source = launch.compiled.source().ok()?;
         let candidates = self.candidates.get_or_init(|| Candidates::of(source));
         if candidates.is_empty() {
@@ -68,7 +96,8 @@ impl Specialization {
             Some(seen) if passed.are(&seen.arguments) => {
                 seen.times = seen.times.saturating_add(1);
                 let often = seen.times >= LAUNCHES && seen.since.elapsed() >= TIME;
-                often.then(|| state.make(world, launch.compiled, candidates))?
+                let now = often && budget.allows_more();
+                now.then(|| state.make(world, launch.compiled, candidates))?
             }
             seen => {
                 *seen = Some(Seen {
@@ -112,7 +141,12 @@ impl State {
             return None;
         }
         self.made += 1;
-        match made(world, compiled, candidates, &arguments) {
+        let begun = Instant::now();
+        let code = made(world, compiled, candidates, &arguments);
+        if let Some(budget) = world.specialization() {
+            budget.spend(begun.elapsed());
+        }
+        match code {
             Ok(code) => {
                 self.code = Some((arguments, code.clone()));
                 Some(code)

@@ -11,6 +11,7 @@ use crate::launch::{Compiled, Key};
 use crate::layout::{TreeInner, TreeShape};
 use crate::lazy::Lazy;
 use crate::services::ServiceKey;
+use crate::specialize::Budget;
 use crate::tune::WatchCell;
 use rustc_hash::FxHashMap;
 use std::fmt;
@@ -67,8 +68,8 @@ struct Inner {
     recording: AtomicBool,
     /// The launches that wait, in a lazy world.
     lazy: Option<Lazy>,
-    /// Whether kernels are compiled for the loop bounds and array shapes that they are launched with.
-    specialize: bool,
+    /// Of a world that compiles kernels for the loop bounds and array shapes that they are launched with.
+    specialization: Option<Budget>,
     /// What launches do instead of running: tapes, gradients.
     modes: Modes,
     /// Who observes launches.
@@ -349,8 +350,8 @@ impl World {
         lock(&self.inner.recorder)
     }
 
-    pub(crate) fn specializes(&self) -> bool {
-        self.inner.specialize
+    pub(crate) fn specialization(&self) -> Option<&Budget> {
+        self.inner.specialization.as_ref()
     }
 
     pub(crate) fn lazy(&self) -> Option<&Lazy> {
@@ -682,8 +683,8 @@ impl WorldBuilder {
 
     /// Whether a kernel that is launched again and again with the same loop bounds and array shapes gets code in which these are
     /// constants: such loops are divided like loops over fields, and accesses need no checks. The code is made after half a second of
-    /// such launches, or by [`World::finish_compiling`]; launches with other arguments run the general code. Default: on GPUs. Debug
-    /// and deterministic worlds never do.
+    /// such launches, in at most a tenth of the time, or by [`World::finish_compiling`]; launches with other arguments run the general
+    /// code. Default: on GPUs. Debug and deterministic worlds never do.
     pub fn specialize(mut self, specialize: bool) -> WorldBuilder {
         self.specialize = Some(specialize);
         self
@@ -755,7 +756,7 @@ impl WorldBuilder {
         Ok(World {
             inner: Arc::new(Inner {
                 device,
-                specialize,
+                specialization: specialize.then(Budget::new),
                 options: self.options,
                 shapes: Mutex::default(),
                 kernels: RwLock::default(),

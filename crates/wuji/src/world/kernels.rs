@@ -46,7 +46,7 @@ impl World {
         let loaded = lock(&self.inner.loaded);
         all.extend(loaded.1.iter().filter_map(Weak::upgrade));
         drop(loaded);
-        if self.specializes() {
+        if self.specialization().is_some() {
             for compiled in &all {
                 compiled.specialization().finish(self, compiled);
             }

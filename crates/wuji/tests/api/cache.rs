@@ -310,7 +310,7 @@ fn compilations_report_progress() {
     run(&world);
     let events = events.lock().unwrap();
     let steps: Vec<_> = events.iter().filter(|t| t.0 == "scaled").collect();
-    assert_eq!((steps[0].1.as_str(), steps[0].2), ("large_values", 1));
+    assert_eq!((steps[0].1.as_str(), steps[0].2), ("split_fields", 1));
     let last = steps.last().unwrap();
     assert_eq!((last.1.as_str(), last.2), ("machine code", last.3));
     assert!(steps.is_sorted_by(|a, b| a.2 < b.2), "{steps:?}");
@@ -319,7 +319,7 @@ fn compilations_report_progress() {
 #[test]
 fn background_compilations_report_progress() {
     // With first code from the cache, all passes are left for the background.
-    for (from_cache, first_pass) in [(false, "vectorize"), (true, "large_values")] {
+    for (from_cache, first_pass) in [(false, "vectorize"), (true, "split_fields")] {
         let folder = Folder::new(&format!("behind-{first_pass}"));
         if from_cache {
             run(&folder.world(Tier::Fast));

@@ -237,8 +237,10 @@ fn schedule(
             }
         }
     };
+    // Threads of a block share the loops inside of an entry, so there have to be some.
+    let shared = (space.list.as_ref()).is_some_and(|(list, _)| list.unit(&space.dims) > 1);
     let blocks = options.target == Target::Cuda
-        && space.list.is_some()
+        && shared
         && !options.without.iter().any(|w| w == "scratchpads")
         && keeps_near(env, f, body, options.sm);
     Schedule { outer, blocks }
