@@ -326,9 +326,10 @@ const MULTIPROCESSORS: u64 = 128;
 fn small_blocks(dims: &[Dim]) -> Option<u32> {
     let mut extents = dims.iter().map(Dim::constant_extent);
     let units = extents.try_fold(1u64, |n, e| n.checked_mul(e?))?;
-    let each = units.div_ceil(MULTIPROCESSORS);
-    let warps = each.div_ceil(WARP.into()).max(1) as u32;
-    (warps * WARP < THREADS).then_some(warps * WARP)
+    let each = units.div_ceil(MULTIPROCESSORS).max(1);
+    let threads = each.checked_next_multiple_of(WARP.into())?;
+    let threads = u32::try_from(threads).ok()?;
+    (threads < THREADS).then_some(threads)
 }
 
 /// Moves the early return of a body out of the loop, so that the whole chunk is skipped.
