@@ -86,34 +86,23 @@ impl Specialization {
             candidates,
             launch,
         };
-        let mut state = lock(&self.state);
-        if let Some((arguments, code)) = &state.code
-            && passed.are(arguments)
-        {
-            return Some(code.clone());
-        }
-        match &mut state.seen {
-            Some(seen) if passed.are(&seen.arguments) => {
-                seen.times = seen.times.saturating_add(1);
-                let often = seen.times >= LAUNCHES && seen.since.elapsed() >= TIME;
-                let now = often && budget.allows_more();
-                now.then(|| state.make(world, launch.compiled, candidates))?
+        let arguments = {
+            let mut state = lock(&self.state);
+            if let Some((arguments, code)) = &state.code
+                && passed.are(arguments)
+            {
+                return Some(code.clone());
             }
-            seen => {
-                *seen = Some(Seen {
-                    arguments: passed.arguments(world),
-                    times: 1,
-                    since: Instant::now(),
-                });
-                None
-            }
-        }
+            state.due(&passed, (world, budget))?
+        };
+        self.make(world, launch.compiled, candidates, arguments)
     }
 
     /// Makes code for the arguments of the last launch, if there was one.
     pub(crate) fn finish(&self, world: &World, compiled: &Compiled) {
-        if let Some(candidates) = self.candidates.get() {
-            lock(&self.state).make(world, compiled, candidates);
+        let due = lock(&self.state).take_seen();
+        if let (Some(candidates), Some(arguments)) = (self.candidates.get(), due) {
+            self.make(world, compiled, candidates, arguments);
         }
     }
 
@@ -122,37 +111,29 @@ impl Specialization {
         let state = lock(&self.state);
         state.code.as_ref().map(|(_, code)| code.clone())
     }
-}
 
-impl State {
+    /// Makes code for these arguments. Meanwhile other threads, and functions that are told of the compilation, can launch the kernel.
     fn make(
-        &mut self,
+        &self,
         world: &World,
         compiled: &Compiled,
         candidates: &Candidates,
+        arguments: Arguments,
     ) -> Option<Arc<Compiled>> {
-        let arguments = self.seen.take()?.arguments;
-        if self.made >= MOST
-            || self
-                .code
-                .as_ref()
-                .is_some_and(|(known, _)| *known == arguments)
-        {
-            return None;
-        }
-        self.made += 1;
         let begun = Instant::now();
         let code = made(world, compiled, candidates, &arguments);
         if let Some(budget) = world.specialization() {
             budget.spend(begun.elapsed());
         }
+        let mut state = lock(&self.state);
         match code {
             Ok(code) => {
-                self.code = Some((arguments, code.clone()));
+                state.code = Some((arguments, code.clone()));
                 Some(code)
             }
             Err(error) => {
-                self.made = MOST;
+                state.made = MOST;
+                drop(state);
                 let name = compiled.name();
                 world.device().log().say(Level::Info, || {
                     format!("kernel `{name}` is not specialized for its arguments: {error}")
@@ -160,6 +141,42 @@ impl State {
                 None
             }
         }
+    }
+}
+
+impl State {
+    /// Counts a launch. Gives its arguments, if it is time to make code for them.
+    fn due(
+        &mut self,
+        passed: &Passed<'_>,
+        (world, budget): (&World, &Budget),
+    ) -> Option<Arguments> {
+        let same = self.seen.as_mut().filter(|s| passed.are(&s.arguments));
+        let Some(seen) = same else {
+            self.seen = Some(Seen {
+                arguments: passed.arguments(world),
+                times: 1,
+                since: Instant::now(),
+            });
+            return None;
+        };
+        seen.times = seen.times.saturating_add(1);
+        let often = seen.times >= LAUNCHES && seen.since.elapsed() >= TIME;
+        if !often || !budget.allows_more() {
+            return None;
+        }
+        self.take_seen()
+    }
+
+    /// The arguments to make code for; none if there is some already, or if there was too much.
+    fn take_seen(&mut self) -> Option<Arguments> {
+        let arguments = self.seen.take()?.arguments;
+        let known = (self.code.as_ref()).is_some_and(|(known, _)| *known == arguments);
+        if self.made >= MOST || known {
+            return None;
+        }
+        self.made += 1;
+        Some(arguments)
     }
 }
 
