@@ -110,21 +110,8 @@ struct Quant {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     launches: u64,
 
-    /// Input values, as for `wuji run`; may be repeated.
-    #[arg(long, value_name = "VALUES")]
-    set: Vec<String>,
-
-    /// The backend that runs the kernel.
-    #[arg(long, default_value = "cpu")]
-    backend: crate::run::Backend,
-
-    /// Number of worker threads; by default all cores.
-    #[arg(long, value_name = "N")]
-    threads: Option<usize>,
-
-    /// The language of the code.
-    #[arg(long, default_value = "rust")]
-    code: Language,
+    #[command(flatten)]
+    trials: TrialArgs,
 
     /// Write the plot to an SVG file.
     #[arg(long, value_name = "FILE")]
@@ -136,6 +123,26 @@ struct Quant {
 
     #[command(flatten)]
     compile: CompileArgs,
+}
+
+/// How both searches run a kernel, and show what they chose.
+#[derive(Args, Debug)]
+pub(crate) struct TrialArgs {
+    /// Input values, as for `wuji run`; may be repeated.
+    #[arg(long, value_name = "VALUES")]
+    pub(crate) set: Vec<String>,
+
+    /// The backend that runs the kernel.
+    #[arg(long, default_value = "cpu")]
+    pub(crate) backend: crate::run::Backend,
+
+    /// Number of worker threads; by default all cores.
+    #[arg(long, value_name = "N")]
+    pub(crate) threads: Option<usize>,
+
+    /// The language of the code.
+    #[arg(long, default_value = "rust")]
+    pub(crate) code: Language,
 }
 
 #[derive(ValueEnum, Copy, Clone, PartialEq, Eq, Debug)]
@@ -170,10 +177,10 @@ impl Quant {
         let module = text.module()?;
         let request = self.request(&module)?;
         let outputs = outputs(&module, &self.outputs)?;
-        let start = start(&text, &module, &self.set)?;
+        let start = start(&text, &module, &self.trials.set)?;
         let device = Device::new(&DeviceOptions {
-            backend: self.backend.kind(),
-            threads: self.threads,
+            backend: self.trials.backend.kind(),
+            threads: self.trials.threads,
             ..DeviceOptions::default()
         })?;
         device.stop_on_ctrl_c()?;
@@ -196,7 +203,7 @@ impl Quant {
             bar.show(total, "done");
         }
         writeln!(out, "{}", tuned.report())?;
-        let code = match self.code {
+        let code = match self.trials.code {
             Language::Rust => tuned.rust(),
             Language::Python => tuned.python(),
         };

@@ -3,7 +3,7 @@
 use crate::failure::{Done, Failure};
 use crate::input::Input;
 use crate::options::{CompileArgs, MathMode};
-use crate::tune::{Language, outputs, read, save, start, values};
+use crate::tune::{Language, TrialArgs, outputs, read, save, start, values};
 use clap::Args;
 use std::io::Write;
 use std::path::PathBuf;
@@ -60,21 +60,8 @@ pub(crate) struct Layout {
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
     repeats: u32,
 
-    /// Input values, as for `wuji run`; may be repeated.
-    #[arg(long, value_name = "VALUES")]
-    set: Vec<String>,
-
-    /// The backend that runs the kernel.
-    #[arg(long, default_value = "cpu")]
-    backend: crate::run::Backend,
-
-    /// Number of worker threads; by default all cores.
-    #[arg(long, value_name = "N")]
-    threads: Option<usize>,
-
-    /// The language of the code.
-    #[arg(long, default_value = "rust")]
-    code: Language,
+    #[command(flatten)]
+    trials: TrialArgs,
 
     /// Write the kernel with the chosen layout in textual IR.
     #[arg(long, value_name = "FILE")]
@@ -89,10 +76,10 @@ impl Layout {
         let text = read(&self.input, "programs in Rust use `wuji::tune::layout`")?;
         let module = text.module()?;
         let outputs = outputs(&module, &self.outputs)?;
-        let start = start(&text, &module, &self.set)?;
+        let start = start(&text, &module, &self.trials.set)?;
         let device = Device::new(&DeviceOptions {
-            backend: self.backend.kind(),
-            threads: self.threads,
+            backend: self.trials.backend.kind(),
+            threads: self.trials.threads,
             // Code that is exchanged during a run would disturb its time.
             tier: Tier::Best,
             ..DeviceOptions::default()
@@ -121,7 +108,7 @@ impl Layout {
         if let Some(bar) = &mut bar {
             bar.show(total, "done");
         }
-        let code = match self.code {
+        let code = match self.trials.code {
             Language::Rust => tuned.rust(),
             Language::Python => tuned.python(),
         };

@@ -14,6 +14,8 @@ use wuji_ir::types::{Imm, Scalar};
 pub struct Candidates {
     /// Integer parameters that bounds of loops depend on, by number.
     pub params: Vec<u32>,
+    /// Their slots among the parameters of a launch.
+    pub slots: Vec<usize>,
     /// Contiguous arrays.
     pub arrays: Vec<Array>,
 }
@@ -32,8 +34,10 @@ impl Candidates {
         }
         params.sort_unstable();
         params.dedup();
+        let slots = m.param_slots();
         let contiguous = m.arrays.iter().filter(|(_, a)| a.contiguous);
         Candidates {
+            slots: params.iter().map(|p| slots[*p as usize]).collect(),
             params,
             arrays: contiguous.map(|(id, _)| id).collect(),
         }

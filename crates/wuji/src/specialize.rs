@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 use wuji_compile::specialize::{Arguments, Candidates, specialize};
 use wuji_ir::Result;
-use wuji_ir::module::{ArrayShape, Module};
+use wuji_ir::module::ArrayShape;
 use wuji_runtime::array::ArrayArg;
 use wuji_runtime::log::Level;
 
@@ -81,11 +81,7 @@ impl Specialization {
         if candidates.is_empty() {
             return None;
         }
-        let passed = Passed {
-            source,
-            candidates,
-            launch,
-        };
+        let passed = Passed { candidates, launch };
         let arguments = {
             let mut state = lock(&self.state);
             if let Some((arguments, code)) = &state.code
@@ -112,7 +108,7 @@ impl Specialization {
         state.code.as_ref().map(|(_, code)| code.clone())
     }
 
-    /// Makes code for these arguments. Meanwhile other threads, and functions that are told of the compilation, can launch the kernel.
+    /// Makes code for these arguments. Meanwhile other threads and progress callbacks can launch the kernel.
     fn make(
         &self,
         world: &World,
@@ -194,20 +190,14 @@ fn made(
 
 /// What a launch passes for the candidates of its kernel.
 struct Passed<'p> {
-    source: &'p Module,
     candidates: &'p Candidates,
     launch: &'p Launch<'p>,
 }
 
 impl Passed<'_> {
     fn params(&self) -> impl Iterator<Item = u64> + '_ {
-        let slots = self.source.param_slots();
-        let numbers = self.candidates.params.iter();
-        numbers.map(move |p| {
-            let slot = slots.get(*p as usize).copied();
-            let passed = slot.and_then(|slot| self.launch.params.get(slot));
-            passed.copied().unwrap_or(0)
-        })
+        let slots = self.candidates.slots.iter();
+        slots.map(|slot| self.launch.params.get(*slot).copied().unwrap_or(0))
     }
 
     fn arrays(&self) -> impl Iterator<Item = &ArrayArg<'_>> {
