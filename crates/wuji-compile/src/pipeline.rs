@@ -119,6 +119,21 @@ pub(crate) fn explain(remarks: &[Remark]) {
     }
 }
 
+/// Remarks about the loops of a kernel that run on one thread; none if it does not compile.
+pub fn serial_loops_left(module: &Module, options: &Options) -> Vec<Remark> {
+    let mut cx = Cx::new(options);
+    let mut module = module.clone();
+    for pass in PASSES {
+        if cx.wants(pass) && (pass.run)(&mut module, &mut cx).is_err() {
+            return Vec::new();
+        }
+        if pass.name == "parallelize" {
+            break;
+        }
+    }
+    cx.remarks
+}
+
 /// Optional passes that improve the code. They change only the bodies of functions: tasks, temps and sites stay the
 /// same.
 const LATE: &[&str] = &["vectorize"];

@@ -188,11 +188,11 @@ impl fmt::Display for Decision {
             }
             Decision::Serial(Enclosing::While) => write!(
                 f,
-                "one thread, because the loop is under a `while`: make it a kernel of its own, and launch that in a loop"
+                "one thread: the loop is under a `while`, and its iterations may depend on each other; to run them in parallel, make it a kernel of its own, and launch that in a loop"
             ),
             Decision::Serial(Enclosing::If) => write!(
                 f,
-                "one thread, because the loop is under an `if`: move the `if` into the loop, or the loop into a kernel of its own"
+                "one thread: the loop is under an `if`, and its iterations may depend on each other; to run them in parallel, move the `if` into the loop, or the loop into a kernel of its own"
             ),
         }
     }

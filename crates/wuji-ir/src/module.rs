@@ -195,7 +195,33 @@ pub struct Task {
     pub copies: Copies,
     /// Fields of which the task updates only one slice.
     pub slices: Vec<Slice>,
+    pub flow: TaskFlow,
     pub span: Span,
+}
+
+/// The place of a task in the control flow of its kernel.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct TaskFlow {
+    /// Steps do not decrease from task to task. All are 0 in a kernel that repeats no task.
+    pub step: u32,
+    pub repeat: Option<Repeat>,
+}
+
+impl TaskFlow {
+    /// Of a task that is added beside one of this step.
+    pub fn beside(self) -> TaskFlow {
+        TaskFlow {
+            step: self.step,
+            repeat: None,
+        }
+    }
+}
+
+/// The end of a loop around tasks: if the temp is at most the step of the task, the tasks from step `from` on run again.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Repeat {
+    pub temp: Temp,
+    pub from: u32,
 }
 
 /// The elements of a field with one index along its first axis. A task with such a slice updates elements in it by atomics, and
@@ -496,6 +522,11 @@ impl Module {
 
     pub fn kernel_func(&self) -> Option<&Function> {
         self.kernel.map(|k| &self.funcs[k])
+    }
+
+    /// The first task at a step, or at a later one.
+    pub fn first_of_step(&self, step: u32) -> usize {
+        self.tasks.partition_point(|t| t.flow.step < step)
     }
 
     /// An instruction of a region, or of its callees, that is about the threads of a block.

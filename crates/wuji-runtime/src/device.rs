@@ -15,7 +15,7 @@ use crate::report::Collected;
 use crate::stop::{Interrupter, Listening, Stop, Watchdog, on_ctrl_c};
 use std::sync::{Arc, Mutex, PoisonError};
 use wuji_compile::analysis::serial_loops::{SerialLoop, serial_loops};
-use wuji_compile::{Decision, Options, Remark};
+use wuji_compile::{Options, Remark, serial_loops_left};
 use wuji_ir::layout::{TreeData, TreeMemory};
 use wuji_ir::module::Module;
 use wuji_ir::{Error, Position, Result};
@@ -290,7 +290,7 @@ impl Device {
         // Compiled code relies on the invariants that the verifier checks, such as read-only arrays.
         wuji_ir::verify::verify(&module)?;
         wuji_llvm::room_for_passes(&module)?;
-        self.warn_of_serial_loops(&module);
+        self.warn_of_serial_loops(&module, options);
         let mut loaded = self.backend.load(module, options, when)?;
         if let Some(remarks) = loaded.remarks.take() {
             self.note(remarks);
@@ -299,17 +299,18 @@ impl Device {
     }
 
     /// Long loops on one thread are rarely meant.
-    fn warn_of_serial_loops(&self, module: &Module) {
+    fn warn_of_serial_loops(&self, module: &Module, options: &Options) {
         let long = |l: &SerialLoop| l.iterations.is_some_and(|n| n >= LONG_SERIAL_LOOP);
-        for serial in serial_loops(module).into_iter().filter(long) {
-            self.env.log.say(Level::Warn, || {
-                let remark = Remark {
-                    task: module.name.clone(),
-                    at: Position::of(module, serial.span),
-                    decision: Decision::Serial(serial.under),
-                };
-                remark.to_string()
-            });
+        let spans: Vec<_> = serial_loops(module).into_iter().filter(long).collect();
+        if spans.is_empty() {
+            return;
+        }
+        let long: Vec<_> = (spans.iter())
+            .map(|l| Position::of(module, l.span))
+            .collect();
+        let remarks = serial_loops_left(module, options);
+        for remark in remarks.into_iter().filter(|r| long.contains(&r.at)) {
+            self.env.log.say(Level::Warn, || remark.to_string());
         }
     }
 

@@ -6,6 +6,7 @@ pub mod calls;
 pub mod cost;
 pub mod effects;
 pub mod entries;
+pub mod independence;
 pub mod launch_bound;
 pub mod merging;
 pub mod ownership;

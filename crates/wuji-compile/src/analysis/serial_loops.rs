@@ -9,6 +9,7 @@ use wuji_ir::types::Imm;
 /// A loop that would be parallel at the top level of its kernel.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct SerialLoop {
+    pub inst: Inst,
     pub span: Span,
     pub under: Enclosing,
     /// How many iterations it has, if that is known.
@@ -18,7 +19,7 @@ pub struct SerialLoop {
 /// Loops with fewer iterations are not worth more threads.
 const FEW: u64 = 64;
 
-/// The outermost serial loops of a kernel before any pass, those with few iterations left out.
+/// The outermost serial loops of a kernel before it is offloaded, those with few iterations left out.
 pub fn serial_loops(m: &Module) -> Vec<SerialLoop> {
     let mut found = Vec::new();
     if let Some(f) = m.kernel_func() {
@@ -36,6 +37,7 @@ fn look_in(f: &Function, region: Region, under: Option<Enclosing>, found: &mut V
                 && iterations.is_none_or(|n| n >= FEW)
             {
                 found.push(SerialLoop {
+                    inst: *inst,
                     span: f.spans[*inst],
                     under,
                     iterations,

@@ -177,6 +177,7 @@ fn upkeep(
         lists: None,
         slices: Vec::new(),
         copies: Copies::None,
+        flow: like.flow.beside(),
         span: like.span,
     }
 }

@@ -21,6 +21,7 @@ pub mod narrow_indices;
 pub mod observed_order;
 pub mod offload;
 pub mod overflow;
+pub mod parallelize;
 pub mod privatize;
 pub mod promote;
 pub mod reductions;
@@ -83,6 +84,7 @@ passes! {
     Optimization inline = inline::inline: "functions are inlined",
     Lowering overflow = overflow::overflow: "in debug mode, arithmetic behind an index is checked",
     Optimization simplify = simplify::simplify: "constant folding, algebra, common subexpressions and dead code",
+    Optimization parallelize = parallelize::parallelize: "loops in serial code run in parallel, where their iterations are independent",
     Optimization collapse = collapse::collapse: "serial loops with independent iterations are dimensions of the parallel loop around them",
     Lowering offload = offload::offload: "the kernel becomes serial and parallel tasks",
     Lowering cooperative = cooperative::cooperative: "cooperative iterations can be threads of a block",

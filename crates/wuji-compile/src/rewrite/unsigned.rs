@@ -1,18 +1,23 @@
 //! Rewrites parallel loops over `u64` to count from 0 in `i64`, the index type of tasks.
 
 use smallvec::smallvec;
-use wuji_ir::entities::{Inst, Value};
+use wuji_ir::entities::{Inst, Region, Value};
 use wuji_ir::module::{Function, InstData, Span, ValueDef, Values};
 use wuji_ir::ops::{BinOp, CmpOp, Domain, Op};
 use wuji_ir::types::{BOOL, I64, Imm, Scalar, Type, U64};
 
-/// Rewrites every `foreach` of the entry region that runs along `u64` bounds which are not constants
+/// Rewrites every `foreach` that runs along `u64` bounds which are not constants
 /// within `i64`: the index becomes `lo + k` for `k` in `0..hi - lo`. There are fewer than 2^62 points, so
 /// `k` always fits.
 pub fn count_unsigned(f: &mut Function) {
-    let entry = f.entry;
+    for region in f.walk_regions() {
+        count_in(f, region);
+    }
+}
+
+fn count_in(f: &mut Function, region: Region) {
     let mut out = Vec::new();
-    for inst in std::mem::take(&mut f.regions[entry].insts) {
+    for inst in std::mem::take(&mut f.regions[region].insts) {
         if matches!(f.insts[inst].op, Op::ForEach(_, Domain::Range { .. }, _)) {
             for axis in 0..f.insts[inst].args.len() / 2 {
                 let (lo, hi) = (
@@ -26,7 +31,7 @@ pub fn count_unsigned(f: &mut Function) {
         }
         out.push(inst);
     }
-    f.regions[entry].insts = out;
+    f.regions[region].insts = out;
 }
 
 /// A constant that `i64` holds, or the extent of an array.

@@ -1,7 +1,7 @@
 //! Frames, regions and terminators.
 
 use super::error::{NOT_INSIDE, NOT_RUNNABLE, STOPPED, TOO_LARGE, TOO_LONG, stop};
-use super::launch::Launch;
+use super::launch::{Launch, Scope};
 use super::order::Permutation;
 use super::points::Points;
 use super::prepare::EMPTY;
@@ -72,6 +72,8 @@ struct Visit {
     order: Permutation,
     /// Locals that the body stores to, with their values before the loop: every iteration starts with those.
     locals: Vec<(Range<usize>, Vec<Imm>)>,
+    /// What the serial code goes on with, if the loop is below control flow.
+    around: Option<Scope>,
 }
 
 /// How a function ended.
@@ -436,9 +438,16 @@ impl Launch<'_, '_> {
                 (range, before)
             })
             .collect();
-        self.start_parallel_scope();
+        // Below control flow, loops belong to the serial code around them.
+        let nested = self.stacks.running.len() > 1;
+        let around = nested.then(|| std::mem::take(&mut self.scope));
+        match &around {
+            None => self.start_parallel_scope(),
+            Some(around) => self.start_scope(around.task),
+        }
         self.watch(hints.serial);
         let visit = Visit {
+            around,
             points,
             turn: 0,
             turns,
@@ -505,8 +514,7 @@ impl Launch<'_, '_> {
             self.stacks.locals[range.clone()].copy_from_slice(before);
         }
         if visit.turn == visit.turns {
-            self.stacks.running.pop();
-            self.start_serial_scope();
+            self.end_foreach();
             return;
         }
         let (number, coords) = visit.points.at(visit.order.at(visit.turn));
@@ -514,6 +522,23 @@ impl Launch<'_, '_> {
         self.scope.draws = 0;
         for (param, c) in f.regions[*region].params.iter().zip(coords) {
             self.set_int(*param, c);
+        }
+    }
+
+    fn end_foreach(&mut self) {
+        let ended = self.stacks.running.pop().map(|r| r.owner);
+        match ended {
+            Some(Owner::ForEach(
+                _,
+                Visit {
+                    around: Some(around),
+                    ..
+                },
+            )) => {
+                self.races = None;
+                self.scope = around;
+            }
+            _ => self.start_serial_scope(),
         }
     }
 

@@ -10,7 +10,9 @@ use super::{Machine, Memory, Outcome, Printed, Report};
 use crate::Result;
 use crate::entities::{Func, Message, Node, Temp, Tree, Value};
 use crate::message::format_message;
-use crate::module::{Bound, BoundBase, Copies, Function, RangeDim, SiteKind, Span, Task, TaskKind};
+use crate::module::{
+    Bound, BoundBase, Copies, Function, RangeDim, Repeat, SiteKind, Span, Task, TaskKind,
+};
 use crate::ops::LoopHints;
 use crate::random;
 use crate::types::{Imm, Scalar};
@@ -100,15 +102,29 @@ impl<'m> Launch<'_, 'm> {
             }
             return Ok(());
         }
-        for task in &m.tasks {
+        let mut at = 0;
+        while let Some(task) = m.tasks.get(at) {
             if !self.task(task)? {
                 return Ok(());
             }
+            at = match task.flow.repeat {
+                Some(repeat) if self.repeats(task, repeat) => {
+                    self.tick()?;
+                    m.first_of_step(repeat.from)
+                }
+                _ => at + 1,
+            };
         }
         if let Some(temp) = m.result {
             self.outcome.result = Some(self.read_temp(temp));
         }
         Ok(())
+    }
+
+    fn repeats(&self, task: &Task, repeat: Repeat) -> bool {
+        let next = self.read_temp(repeat.temp).first().copied();
+        let next = next.and_then(Imm::as_int);
+        next.is_some_and(|next| next <= i128::from(task.flow.step))
     }
 
     /// Runs one task. `false` if it ended the kernel.
@@ -313,7 +329,7 @@ impl<'m> Launch<'_, 'm> {
         }
     }
 
-    fn start_scope(&mut self, task: u32) {
+    pub(super) fn start_scope(&mut self, task: u32) {
         self.races = None;
         let config = &self.machine.config;
         self.scope = Scope {

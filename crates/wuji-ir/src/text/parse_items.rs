@@ -420,8 +420,10 @@ impl Parser<'_> {
         };
         let slices = self.slices()?;
         let copies = self.copies()?;
+        let flow = self.flow()?;
         let span = self.position(start)?;
         self.m.tasks.push(Task {
+            flow,
             lists,
             slices,
             copies,
@@ -432,6 +434,22 @@ impl Parser<'_> {
             span,
         });
         Ok(())
+    }
+
+    /// `step 4 repeat t0 from 1`
+    fn flow(&mut self) -> Result<TaskFlow> {
+        let mut flow = TaskFlow::default();
+        if self.c.eat_word("step") {
+            flow.step = self.c.number("a step", u64::from(u32::MAX))? as u32;
+        }
+        if self.c.eat_word("repeat") {
+            let temps = self.m.temps.len();
+            let temp = self.known("t", "a temp like `t0`", temps)?;
+            self.c.expect_word("from")?;
+            let from = self.c.number("a step", u64::from(u32::MAX))? as u32;
+            flow.repeat = Some(Repeat { temp, from });
+        }
+        Ok(flow)
     }
 
     /// `slices (f0 at p0 plus -1, f1 at 3)`

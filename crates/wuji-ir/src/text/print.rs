@@ -300,9 +300,20 @@ fn print_task(m: &Module, task: &Task, out: &mut String) -> fmt::Result {
     }
     print_slices(&task.slices, out)?;
     print_copies(&task.copies, out)?;
+    print_flow(task.flow, out)?;
     position(task.span, m.files.len(), out)?;
     out.push('\n');
     Ok(())
+}
+
+fn print_flow(flow: TaskFlow, out: &mut String) -> fmt::Result {
+    if flow.step != 0 {
+        write!(out, " step {}", flow.step)?;
+    }
+    match flow.repeat {
+        None => Ok(()),
+        Some(Repeat { temp, from }) => write!(out, " repeat {temp} from {from}"),
+    }
 }
 
 fn print_slices(slices: &[Slice], out: &mut String) -> fmt::Result {

@@ -162,7 +162,7 @@ impl Checker<'_> {
             }
         }
         if let Some(op) = data.op.control() {
-            return self.region_params(op, &params, args, results);
+            return self.region_params((op, data), &params, args, results);
         }
         if let Op::Call(func) = data.op {
             if self.m.kernel == Some(func) {
@@ -185,7 +185,7 @@ impl Checker<'_> {
     /// The parameters of an instruction's regions follow from its arguments.
     fn region_params(
         &self,
-        op: ControlOp<'_>,
+        (op, data): (ControlOp<'_>, &InstData),
         params: &[Type],
         args: &[Type],
         results: &[Type],
@@ -201,15 +201,44 @@ impl Checker<'_> {
                 same_types("W0032", "its region takes", params, &expected)?;
                 same_types("W0027", "the results are", results, &args[3..])
             }
-            ControlOp::ForEach(_, domain, hints) => self.foreach(domain, hints, params, args),
+            ControlOp::ForEach(_, domain, hints) => {
+                self.foreach(data, (domain, hints), params, args)
+            }
         }
     }
 
-    fn foreach(&self, domain: &Domain, hints: LoopHints, params: &[Type], args: &[Type]) -> Check {
-        if self.m.kernel != Some(self.func) || !self.owners.is_empty() {
+    fn is_foreach(&self, inst: Inst) -> bool {
+        matches!(self.f.insts[inst].op, Op::ForEach(..))
+    }
+
+    /// What a `foreach` below control flow has no number of an iteration for.
+    fn has_numbers(&self, foreach: &InstData) -> bool {
+        foreach.regions.iter().any(|r| {
+            let mut insts = self.f.insts_in(*r);
+            insts.any(|i| {
+                let op = &self.f.insts[i].op;
+                matches!(op, Op::Random | Op::Print(_) | Op::Assert(_) | Op::Call(_))
+            })
+        })
+    }
+
+    fn foreach(
+        &self,
+        data: &InstData,
+        (domain, hints): (&Domain, LoopHints),
+        params: &[Type],
+        args: &[Type],
+    ) -> Check {
+        if self.m.kernel != Some(self.func) || self.owners.iter().any(|i| self.is_foreach(*i)) {
             return wrong(
                 "W0031",
-                "`foreach` is only allowed in the outermost region of the kernel",
+                "`foreach` is only allowed in the serial code of a kernel",
+            );
+        }
+        if !self.owners.is_empty() && (hints.cooperative || self.has_numbers(data)) {
+            return wrong(
+                "W0031",
+                "a `foreach` below control flow is not cooperative, draws no random numbers, and neither prints, asserts nor calls",
             );
         }
         if hints.block_size == Some(0) {
@@ -330,8 +359,7 @@ impl Checker<'_> {
                 same_types("W0029", "it continues with", &found, carried)
             }
             Term::Return(_) => {
-                let in_foreach = |i: &Inst| matches!(self.f.insts[*i].op, Op::ForEach(..));
-                if self.owners.iter().any(in_foreach) {
+                if self.owners.iter().any(|i| self.is_foreach(*i)) {
                     return wrong("W0028", "`return` cannot leave a `foreach`");
                 }
                 same_types("W0029", "it returns", &found, &self.f.results)
@@ -348,7 +376,10 @@ impl Checker<'_> {
 
     /// The enclosing instruction with a label.
     fn target(&self, label: Label) -> std::result::Result<&InstData, (&'static str, String)> {
-        let mut owners = self.owners.iter().rev().map(|i| &self.f.insts[*i]);
+        // Nothing leaves an iteration of a `foreach`.
+        let foreach = self.owners.iter().rposition(|i| self.is_foreach(*i));
+        let owners = self.owners[foreach.unwrap_or(0)..].iter().rev();
+        let mut owners = owners.map(|i| &self.f.insts[*i]);
         match owners.find(|i| i.op.label() == Some(label)) {
             Some(inst) => Ok(inst),
             None => {

@@ -6,7 +6,7 @@ use crate::entities::*;
 use crate::layout::Axis;
 use crate::module::*;
 use crate::ops::{AtomicOp, Place};
-use crate::types::{I64, Scalar, Type};
+use crate::types::{I32, I64, Scalar, Type};
 
 /// Every struct only refers to earlier ones, and none exceeds the depth and size limits.
 pub(super) fn structs(m: &Module) -> Result<()> {
@@ -268,9 +268,38 @@ pub(super) fn tasks(m: &Module) -> Result<()> {
         let why = format!("the module has a kernel, {kernel}, and tasks; it has one or the other");
         return Err(Error::new("W0035", why).at(Position::of(m, task.span)));
     }
-    m.tasks
-        .iter()
-        .try_for_each(|t| task(m, t).map_err(|e| e.at(Position::of(m, t.span))))
+    for (k, t) in m.tasks.iter().enumerate() {
+        let before = k.checked_sub(1).map(|k| &m.tasks[k]);
+        let sound = task(m, t).and_then(|()| flow(m, t, before));
+        sound.map_err(|e| e.at(Position::of(m, t.span)))?;
+    }
+    Ok(())
+}
+
+/// Checks the control flow around a task.
+fn flow(m: &Module, task: &Task, before: Option<&Task>) -> Result<()> {
+    let wrong = |why: &str| {
+        Err(Error::new(
+            "W0035",
+            format!("task \"{}\": {why}", task.name),
+        ))
+    };
+    if before.is_some_and(|b| b.flow.step > task.flow.step) {
+        return wrong("its step is smaller than that of the task before it");
+    }
+    let Some(Repeat { temp, from }) = task.flow.repeat else {
+        return Ok(());
+    };
+    if m.temps.get(temp).map(|t| t.ty) != Some(I32) {
+        return wrong("it repeats by a temp that is not an `i32`");
+    }
+    if task.kind != TaskKind::Serial {
+        return wrong("only serial tasks repeat others");
+    }
+    if from > task.flow.step {
+        return wrong("it repeats from a later step");
+    }
+    Ok(())
 }
 
 fn task(m: &Module, task: &Task) -> Result<()> {

@@ -107,6 +107,7 @@ fn dangling_ids() {
         broken(|m| {
             m.kernel = None;
             m.tasks.push(Task {
+                flow: TaskFlow::default(),
                 lists: None,
                 slices: Vec::new(),
                 copies: Copies::None,
@@ -120,6 +121,7 @@ fn dangling_ids() {
         broken(|m| {
             m.kernel = None;
             m.tasks.push(Task {
+                flow: TaskFlow::default(),
                 lists: None,
                 slices: Vec::new(),
                 copies: Copies::None,
@@ -140,6 +142,7 @@ fn dangling_ids() {
             )];
             m.kernel = None;
             m.tasks.push(Task {
+                flow: TaskFlow::default(),
                 lists: None,
                 slices: Vec::new(),
                 copies: Copies::None,

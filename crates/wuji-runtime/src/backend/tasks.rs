@@ -7,7 +7,9 @@ use crate::sparse::ListPlan;
 use smallvec::SmallVec;
 use wuji_ir::entities::{Field, Node, Temp, Tree};
 use wuji_ir::layout::header;
-use wuji_ir::module::{Bound, BoundBase, Copies, Module, RangeDim, Slice, Task, TaskKind};
+use wuji_ir::module::{
+    Bound, BoundBase, Copies, Module, RangeDim, Repeat, Slice, Task, TaskFlow, TaskKind,
+};
 use wuji_ir::ops::AtomicOp;
 use wuji_ir::types::{Imm, Scalar};
 use wuji_ir::{Error, Result};
@@ -33,6 +35,26 @@ pub(crate) struct TaskPlan {
     pub(crate) chunks: Option<ChunkPlan>,
     /// The plan of a privatized task.
     pub(crate) copies: Option<CopyPlan>,
+    pub(crate) step: u32,
+    pub(crate) repeat: Option<RepeatPlan>,
+}
+
+/// The end of a loop around tasks.
+#[derive(Copy, Clone, Debug)]
+pub(crate) struct RepeatPlan {
+    /// Where the temp is that has the next step.
+    temp: usize,
+    /// The last step of the loop.
+    step: u32,
+    /// The first task of the loop.
+    pub(crate) first: usize,
+}
+
+impl RepeatPlan {
+    /// Whether the loop continues.
+    pub(crate) fn continues(&self, temps: &[u64]) -> bool {
+        integer(Scalar::I32, read_temp(temps, self.temp, Scalar::I32)) <= i128::from(self.step)
+    }
 }
 
 #[derive(Debug)]
@@ -148,7 +170,15 @@ impl Planner<'_> {
                 None => None,
                 Some((tree, node)) => self.list(tree, node)?,
             };
+            let TaskFlow { step, repeat } = task.flow;
+            let repeat = repeat.map(|Repeat { temp, from }| RepeatPlan {
+                temp: self.offset(temp),
+                step,
+                first: tasks.partition_point(|t| t.step < from),
+            });
             tasks.push(TaskPlan {
+                step,
+                repeat,
                 number,
                 ordinal: task.ordinal,
                 list,

@@ -311,23 +311,26 @@ fn unsupported_vector_widths_are_rejected() -> Result<()> {
 fn relax(x: &Field<f32, 1>, n: i32) {
     let mut rounds = 0;
     while rounds < 3 {
-        for i in 0..n {
-            x[[i]] *= 0.5;
+        for i in 1..n {
+            x[[i]] = 0.5 * x[[i - 1]];
         }
         for i in 0..4 {
+            x[[i]] = x[[i + 1]];
+        }
+        for i in 0..n {
             x[[i]] += 1.0;
         }
         rounds += 1;
     }
     if n > 2 {
         for i in 0..100_000 {
-            x[[i]] += 1.0;
+            x[[i]] = x[[i / 2]];
         }
     }
 }
 
 #[test]
-fn loops_under_other_control_flow_are_serial() -> Result<()> {
+fn dependent_loops_under_other_control_flow_are_serial() -> Result<()> {
     let w = world();
     let lines = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
     let said = lines.clone();
@@ -338,14 +341,15 @@ fn loops_under_other_control_flow_are_serial() -> Result<()> {
     check(
         &w,
         &expect![[r#"
-        314:9: relax: one thread, because the loop is under a `while`: make it a kernel of its own, and launch that in a loop
-        323:9: relax: one thread, because the loop is under an `if`: move the `if` into the loop, or the loop into a kernel of its own"#]],
+            314:9: relax: one thread: the loop is under a `while`, and its iterations may depend on each other; to run them in parallel, make it a kernel of its own, and launch that in a loop
+            326:9: relax: one thread: the loop is under an `if`, and its iterations may depend on each other; to run them in parallel, move the `if` into the loop, or the loop into a kernel of its own
+            320:9: relax.0.3: 8 lanes, 4 vectors at a time"#]],
     );
     let lines = lines.lock().unwrap();
     let lines: Vec<&str> = lines
         .iter()
         .map(|l| l.split_once(".rs:").map_or(l.as_str(), |(_, l)| l))
         .collect();
-    expect!["323:9: relax: one thread, because the loop is under an `if`: move the `if` into the loop, or the loop into a kernel of its own"].assert_eq(&lines.join("\n"));
+    expect!["326:9: relax: one thread: the loop is under an `if`, and its iterations may depend on each other; to run them in parallel, move the `if` into the loop, or the loop into a kernel of its own"].assert_eq(&lines.join("\n"));
     Ok(())
 }

@@ -54,5 +54,6 @@ mod sparse_stress;
 mod specialize;
 mod split_fields;
 mod stopping;
+mod task_loops;
 mod tiers;
 mod viewer;

@@ -91,6 +91,7 @@ fn serial_task(m: &mut Module, name: String, like: &Task, fill: impl FnOnce(&mut
         lists: None,
         slices: Vec::new(),
         copies: Copies::None,
+        flow: like.flow.beside(),
         span: like.span,
     }
 }
@@ -218,6 +219,7 @@ fn list_task(
         ordinal: UPKEEP,
         lists: wanted.is_none().then_some((tree, node)),
         copies: Copies::None,
+        flow: like.flow.beside(),
         span: like.span,
     });
     Ok(out)

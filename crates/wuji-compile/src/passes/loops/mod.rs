@@ -25,7 +25,7 @@ use temps::TempValues;
 use threads::prepare_threads;
 use wuji_ir::Result;
 use wuji_ir::build::Builder;
-use wuji_ir::entities::{Field, Func, Label, Region, Value};
+use wuji_ir::entities::{Field, Func, Inst, Label, Region, Value};
 use wuji_ir::module::*;
 use wuji_ir::ops::*;
 use wuji_ir::types::{I64, Scalar, Type};
@@ -334,20 +334,25 @@ fn small_blocks(dims: &[Dim]) -> Option<u32> {
 
 /// Moves the early return of a body out of the loop, so that the whole chunk is skipped.
 fn lift_skip(f: &mut Function, body: Region) {
-    let &[load, branch, ..] = &f.regions[body].insts[..] else {
+    let &[load, step, later, branch, ..] = &f.regions[body].insts[..] else {
         return;
     };
+    let result = |inst: Inst| f.insts[inst].results.first();
     let temp = matches!(&f.insts[load].op, Op::Load(a) if matches!(a.place, Place::Temp(_)));
+    let compares = matches!(f.insts[step].op, Op::Const(_))
+        && f.insts[later].op == Op::Compare(CmpOp::Gt)
+        && (f.insts[later].args.first(), f.insts[later].args.get(1))
+            == (result(load), result(step));
     let data = &f.insts[branch];
     let skips = data.op == Op::If
-        && data.args.first() == f.insts[load].results.first()
+        && data.args.first() == result(later)
         && data.regions.iter().all(|r| f.regions[*r].insts.is_empty())
         && matches!(f.regions[data.regions[0]].term, Term::Return(_))
         && matches!(f.regions[data.regions[1]].term, Term::Yield(_));
-    if temp && skips {
-        f.regions[body].insts.drain(..2);
+    if temp && compares && skips {
         let entry = f.entry;
-        f.regions[entry].insts.extend([load, branch]);
+        let skip: Vec<Inst> = f.regions[body].insts.drain(..4).collect();
+        f.regions[entry].insts.extend(skip);
     }
 }
 

@@ -1,7 +1,7 @@
 //! Temps that hold extents of arrays, or sums with them: a loop computes its bounds again, so that later passes know how
 //! they are related to the accesses.
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use wuji_ir::build::Builder;
 use wuji_ir::entities::{Inst, Temp, Value};
 use wuji_ir::module::*;
@@ -42,6 +42,7 @@ impl TempValues {
         if !is_bound {
             return TempValues { known };
         }
+        let stored_often = stored_often(m);
         for task in m.tasks.iter().filter(|t| t.kind == TaskKind::Serial) {
             let f = &m.funcs[task.func];
             for inst in &f.regions[f.entry].insts {
@@ -49,6 +50,7 @@ impl TempValues {
                 if let Op::Store(access) = &data.op
                     && let Place::Temp(temp) = access.place
                     && access.path.is_empty()
+                    && !stored_often.contains(&temp)
                 {
                     let mut code = Vec::new();
                     let mut done = FxHashMap::default();
@@ -85,6 +87,23 @@ impl TempValues {
             None => b.load(Place::Temp(temp), &[]),
         }
     }
+}
+
+/// Temps that several instructions write.
+fn stored_often(m: &Module) -> FxHashSet<Temp> {
+    let (mut once, mut often) = (FxHashSet::default(), FxHashSet::default());
+    for task in &m.tasks {
+        let f = &m.funcs[task.func];
+        f.walk(|inst| {
+            if let Some(access) = f.insts[inst].op.written_access()
+                && let Place::Temp(temp) = access.place
+                && !once.insert(temp)
+            {
+                often.insert(temp);
+            }
+        });
+    }
+    often
 }
 
 /// Appends what computes a value; `None` if it is too long, or depends on memory.

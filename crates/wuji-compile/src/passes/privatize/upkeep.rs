@@ -145,6 +145,7 @@ fn task(
         lists: None,
         slices: Vec::new(),
         copies,
+        flow: like.flow.beside(),
         span: like.span,
     }
 }

@@ -200,6 +200,7 @@ fn sites_and_temps() {
         .enumerate()
     {
         m.tasks.push(Task {
+            flow: TaskFlow::default(),
             lists: None,
             slices: Vec::new(),
             copies: Copies::None,
@@ -220,6 +221,7 @@ fn sites_and_temps() {
         assert_eq!(outcome.reports.len(), 3);
     }
     m.tasks.push(Task {
+        flow: TaskFlow::default(),
         lists: None,
         slices: Vec::new(),
         copies: Copies::None,

@@ -299,6 +299,7 @@ fn tasks_run_in_order() {
     ];
     for (k, (kind, func)) in kinds.into_iter().enumerate() {
         m.tasks.push(Task {
+            flow: TaskFlow::default(),
             lists: None,
             slices: Vec::new(),
             copies: Copies::None,
@@ -338,6 +339,7 @@ fn a_serial_task_that_fails_ends_the_kernel() {
     });
     for (k, func) in [fails, writes].into_iter().enumerate() {
         m.tasks.push(Task {
+            flow: TaskFlow::default(),
             lists: None,
             slices: Vec::new(),
             copies: Copies::None,

@@ -76,7 +76,9 @@ impl NativeLaunch<'_> {
         let trees: SmallVec<[*mut u8; 8]> = bindings.trees.iter().map(|m| m.base()).collect();
         let arrays: SmallVec<[ArrayView; 2]> = bindings.arrays.iter().map(ArrayArg::view).collect();
         let mut over = false;
-        for task in &self.native.plan.tasks {
+        let mut at = 0;
+        while let Some(task) = self.native.plan.tasks.get(at) {
+            at += 1;
             // Deactivated cells are collected even after an interrupt. Otherwise they would occupy memory until a later
             // launch.
             let keeps_up = task.ordinal == UPKEEP && task.list.is_none();
@@ -138,6 +140,12 @@ impl NativeLaunch<'_> {
             let serial = task.chunks.is_none();
             let stopped = serial && self.native.collector.stopped(task.ordinal);
             over |= stopped || self.is_interrupted();
+            if let Some(repeat) = &task.repeat
+                && !over
+                && repeat.continues(temps)
+            {
+                at = repeat.first;
+            }
         }
         Ok(!over)
     }

@@ -89,6 +89,11 @@ pub(super) fn fits(program: &Program, bindings: &Bindings<'_>) -> Result<()> {
         let why = "the host has to know how long one of its loops is, which it computes itself";
         return Err(unfit(name, why));
     }
+    if code.tasks.iter().any(|t| t.plan.repeat.is_some()) {
+        let why =
+            "its control flow decides how often parallel loops run, and the host has to know that";
+        return Err(unfit(name, why));
+    }
     Ok(())
 }
 

@@ -3,7 +3,7 @@
 use super::context::CudaContext;
 use super::garbage::{Garbage, Resource};
 use super::graph::CudaGraph;
-use super::memory::DeviceBuffer;
+use super::memory::{DeviceBuffer, Pinned};
 use super::pending::{LaunchInfo, PendingLaunch, PendingLaunches, ReportSlot, Reported};
 use super::queue::Queue;
 use super::staging::Staging;
@@ -25,6 +25,8 @@ pub(crate) struct CudaEngine {
     /// The interrupt flag: kernels leave their loops when it is not zero.
     interrupt: DeviceBuffer,
     staging: Staging,
+    /// Where small copies arrive that are enqueued with the work whose results they are.
+    arrivals: Pinned,
     /// An event for streams that wait for each other.
     handed_over: CudaEvent,
     pending: PendingLaunches,
@@ -44,6 +46,9 @@ const BUSY_POLL: Duration = Duration::from_micros(200);
 const NAP: Duration = Duration::from_micros(50);
 /// The driver copies at most so many bytes of pageable memory at once; for more, it waits for the work before.
 const COPIED_AT_ONCE: usize = 1 << 16;
+
+/// Bytes of copies that are enqueued with the work before them.
+const ARRIVALS: usize = 1 << 16;
 
 /// The note of an error that a later call returns.
 const LATER: &str =
@@ -76,6 +81,7 @@ impl CudaEngine {
             aside: context.stream()?,
             interrupt: context.alloc(64)?,
             staging: Staging::default(),
+            arrivals: context.pinned(ARRIVALS)?,
             handed_over: context.untimed_event()?,
             queue: Queue::default(),
             garbage: Garbage::default(),
@@ -133,8 +139,13 @@ impl CudaEngine {
         }
     }
 
+    /// Whether a pending launch was interrupted, so that nothing more of it is enqueued.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.pending.are_stopped()
+    }
+
     /// Waits until there is room in the queue of the driver. An error if that is interrupted.
-    fn enter_queue(&self, tasks: usize) -> Result<()> {
+    pub(crate) fn enter_queue(&self, tasks: usize) -> Result<()> {
         self.queue.enter(&self.stream, tasks.max(1), |mark| {
             self.wait_until(|| mark.done())?;
             interrupt::check()
@@ -341,6 +352,32 @@ impl CudaEngine {
         self.wait()?;
         // SAFETY: callers own that much memory there.
         unsafe { self.staging.fetch(&self.stream, bytes, from) }
+    }
+
+    /// Enqueues a copy from the device, if it is a small one. The caller holds the device lock until [`Self::arrived`].
+    pub(crate) fn ask(&self, from: u64, bytes: u64) -> Result<()> {
+        let bytes = bytes as usize;
+        if bytes > ARRIVALS {
+            return Ok(());
+        }
+        // SAFETY: the buffer is large enough, nobody else uses it under the lock, and it lives as long as the stream.
+        unsafe {
+            let to = std::slice::from_raw_parts_mut(self.arrivals.host(), bytes);
+            self.stream.copy_out(to, from)
+        }
+    }
+
+    /// The bytes that [`Self::ask`] was called for last, after a wait; larger ones are copied now.
+    pub(crate) fn arrived(&self, from: u64, bytes: u64) -> Result<Vec<u8>> {
+        let mut own = vec![0; bytes as usize];
+        if own.len() > ARRIVALS {
+            self.fetch(&mut own, from)?;
+        } else {
+            // SAFETY: the copy is done, and the buffer has that many bytes.
+            let from = unsafe { std::slice::from_raw_parts(self.arrivals.host(), own.len()) };
+            own.copy_from_slice(from);
+        }
+        Ok(own)
     }
 
     /// Copies bytes on the device.

@@ -8,7 +8,7 @@ use super::stream::CudaEvent;
 use super::tree::DeviceTree;
 use crate::array::{ArrayArg, Owner};
 use crate::backend::LaunchRequest;
-use crate::backend::tasks::{BoundSource, ChunkPlan, DimPlan, Word, read_temp, units};
+use crate::backend::tasks::{BoundSource, ChunkPlan, DimPlan, RepeatPlan, Word, read_temp, units};
 use crate::launch::{Bindings, Outcome};
 use crate::overlap::OverlapGroup;
 use crate::program::Program;
@@ -65,6 +65,9 @@ pub(super) fn run(request: &LaunchRequest<'_>, code: &CudaProgram) -> Result<Out
     if !wanted && !request.wait {
         return Ok(Outcome::default());
     }
+    if !code.result.is_empty() {
+        ask_temps(code)?;
+    }
     let settled = engine.settle(Some(pending.number))?;
     if let Some(profiler) = profiler {
         for (task, begin, end) in sizes {
@@ -85,7 +88,7 @@ pub(super) fn run(request: &LaunchRequest<'_>, code: &CudaProgram) -> Result<Out
         earlier: settled.error.map(Box::new),
     };
     if !code.result.is_empty() && !failed && !settled.stopped {
-        let temps = fetch_temps(code)?;
+        let temps = arrived_temps(code)?;
         let scalars = code.result.iter();
         let scalars = scalars.map(|(scalar, at)| read_temp(&temps, *at, *scalar));
         outcome.result.extend(scalars);
@@ -154,7 +157,10 @@ pub(super) fn enqueue<'c>(
         engine.zero(code.temps.address(), code.temps.bytes())?;
     }
     let mut sizes = Vec::new();
-    for task in &code.tasks {
+    let mut ahead = RunAhead::default();
+    let mut at = 0;
+    while let Some(task) = code.tasks.get(at) {
+        at += 1;
         let header = DeviceHeader {
             temps: code.temps.address(),
             interrupt: engine.interrupt(),
@@ -193,8 +199,59 @@ pub(super) fn enqueue<'c>(
             engine.stream.record(&end)?;
             sizes.push((task, begin, end));
         }
+        if let Some(repeat) = &task.plan.repeat
+            && ahead.repeats(code, at, repeat)?
+        {
+            engine.enter_queue(at - repeat.first)?;
+            at = repeat.first;
+        }
     }
     Ok(sizes)
+}
+
+/// The most iterations of a loop around tasks that are enqueued before the host knows whether they run.
+const MOST_AHEAD: u32 = 64;
+
+/// Loops around tasks. The device knows which tasks are next and skips the others, so that the host can enqueue iterations
+/// ahead, and looks only now and then whether a loop goes on.
+#[derive(Default)]
+struct RunAhead {
+    /// By the number of the last task.
+    loops: SmallVec<[(usize, Ahead); 2]>,
+}
+
+#[derive(Copy, Clone)]
+struct Ahead {
+    /// Iterations until the host looks.
+    left: u32,
+    /// Iterations that it enqueued last time before it looked.
+    batch: u32,
+}
+
+impl RunAhead {
+    /// Whether the tasks of a loop are enqueued again.
+    fn repeats(&mut self, code: &CudaProgram, last: usize, repeat: &RepeatPlan) -> Result<bool> {
+        let known = self.loops.iter().position(|(l, _)| *l == last);
+        let known = known.unwrap_or_else(|| {
+            let first = Ahead { left: 0, batch: 1 };
+            self.loops.push((last, first));
+            self.loops.len() - 1
+        });
+        let ahead = &mut self.loops[known].1;
+        if ahead.left > 0 {
+            ahead.left -= 1;
+            return Ok(true);
+        }
+        let continues = repeat.continues(&fetch_temps(code)?) && !code.engine.is_stopping();
+        ahead.batch = if continues {
+            (2 * ahead.batch).min(MOST_AHEAD)
+        } else {
+            // The loop may come again.
+            (ahead.batch / 2).max(1)
+        };
+        ahead.left = ahead.batch - 1;
+        Ok(continues)
+    }
 }
 
 /// Whether a report is from serial code and has ended the kernel. Ordinals of serial tasks are even.
@@ -261,10 +318,21 @@ fn exact_grid(
     }
 }
 
-/// The temps of the last tasks.
+/// The temps of the last tasks. Waits for them.
 fn fetch_temps(code: &CudaProgram) -> Result<Vec<u64>> {
-    let mut bytes = vec![0; code.temps.bytes() as usize];
-    code.engine.fetch(&mut bytes, code.temps.address())?;
+    ask_temps(code)?;
+    code.engine.wait()?;
+    arrived_temps(code)
+}
+
+/// Enqueues a copy of the temps.
+fn ask_temps(code: &CudaProgram) -> Result<()> {
+    code.engine.ask(code.temps.address(), code.temps.bytes())
+}
+
+/// The temps that were asked for, after a wait.
+fn arrived_temps(code: &CudaProgram) -> Result<Vec<u64>> {
+    let bytes = (code.engine).arrived(code.temps.address(), code.temps.bytes())?;
     let words = bytes.chunks_exact(8);
     Ok(words
         .map(|w| w.try_into().map_or(0, u64::from_le_bytes))

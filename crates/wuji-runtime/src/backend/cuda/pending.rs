@@ -354,6 +354,11 @@ impl PendingLaunches {
         self.state().stopped.push(error);
     }
 
+    /// Whether launches were interrupted since the last synchronizing call.
+    pub(super) fn are_stopped(&self) -> bool {
+        !self.state().stopped.is_empty()
+    }
+
     /// The reports of all launches, in order, and why some were interrupted. The stream is idle.
     pub(super) fn gather(&self, stream: &CudaStream) -> Result<(Vec<Reported>, Vec<Error>)> {
         let mut state = self.state();

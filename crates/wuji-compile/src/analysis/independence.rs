@@ -2,20 +2,23 @@
 
 use crate::analysis::affine::{Affine, AffineAnalysis};
 use rustc_hash::{FxHashMap, FxHashSet};
-use wuji_ir::entities::{Inst, Region, Value};
-use wuji_ir::module::{Env, Function};
+use wuji_ir::entities::{Inst, Label, Region, Value};
+use wuji_ir::module::{Env, Function, Term};
 use wuji_ir::ops::*;
-use wuji_ir::types::Scalar;
+use wuji_ir::types::{Imm, Scalar};
 
-/// Whether a sum of floats may be reordered.
+/// Which updates by several iterations do not make them dependent.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
-pub(super) enum Reductions {
+pub(crate) enum Reductions {
+    /// None: their order matters.
     InOrder,
-    InAnyOrder,
+    /// Those of elements that are the same throughout a region.
+    OfOneElement(Region),
+    OfAnyElement,
 }
 
-/// The accesses of a parallel loop to memory that it writes.
-pub(super) struct Accesses {
+/// The accesses of a loop to memory that it writes.
+pub(crate) struct Accesses {
     written: FxHashMap<Place, Vec<Use>>,
 }
 
@@ -28,7 +31,7 @@ struct Use {
 
 impl Accesses {
     /// The accesses of a loop's body; `None` if it has other effects.
-    pub(super) fn of(m: &Env, f: &Function, body: Region) -> Option<Accesses> {
+    pub(crate) fn of(m: &Env, f: &Function, body: Region) -> Option<Accesses> {
         let mut used: FxHashSet<Value> = FxHashSet::default();
         let mut arrays: FxHashSet<Place> = FxHashSet::default();
         let mut all: FxHashMap<Place, (bool, Vec<Use>)> = FxHashMap::default();
@@ -88,7 +91,7 @@ impl Accesses {
     }
 
     /// Whether an instruction gives the same in every iteration of an inner loop.
-    pub(super) fn can_repeat(&self, f: &Function, inst: Inst) -> bool {
+    pub(crate) fn can_repeat(&self, f: &Function, inst: Inst) -> bool {
         match f.insts[inst].op.access() {
             None => true,
             Some(access) => !self.written.contains_key(&access.place),
@@ -96,16 +99,22 @@ impl Accesses {
     }
 
     /// Whether no two iterations of the loop `inner` touch the same element, if one of them writes it, apart from
-    /// reductions. `body` is the body of the parallel loop around it.
-    pub(super) fn are_independent(
+    /// updates that commute.
+    pub(crate) fn are_independent(
         &self,
         affine: &mut AffineAnalysis<'_>,
-        (body, inner): (Region, Inst),
+        inner: Inst,
         reductions: Reductions,
     ) -> bool {
         self.written.values().all(|uses| {
-            own_axis(affine, inner, uses)
-                || reductions == Reductions::InAnyOrder && is_reduction(affine, body, uses)
+            let reduced = || match reductions {
+                Reductions::InOrder => false,
+                Reductions::OfOneElement(region) => {
+                    all_commute(uses) && are_invariant(affine, region, uses)
+                }
+                Reductions::OfAnyElement => all_commute(uses),
+            };
+            reduced() || own_axis(affine, inner, uses)
         })
     }
 }
@@ -114,7 +123,8 @@ impl Accesses {
 /// is inside does.
 fn can_reorder(op: &Op) -> bool {
     let called = op.callee().is_some() || matches!(op, Op::ForEach(..));
-    !called && matches!(op.effect(), Effect::Pure | Effect::Control)
+    let plain = matches!(op.effect(), Effect::Pure | Effect::Control);
+    !called && plain || matches!(op, Op::CheckIndex(_))
 }
 
 /// Whether some index is different in each iteration of a loop, and the same for all uses in an iteration.
@@ -154,11 +164,39 @@ fn counts(
             .all(|(v, _)| *v == counter || invariant(*v))
 }
 
-/// Whether all iterations of a parallel loop update one element, by one operation that commutes.
-fn is_reduction(affine: &AffineAnalysis<'_>, body: Region, uses: &[Use]) -> bool {
+/// Whether all uses have indices from outside of a region.
+fn are_invariant(affine: &AffineAnalysis<'_>, region: Region, uses: &[Use]) -> bool {
     let f = affine.func;
     let outside =
-        |v: &Value| f.constant(*v).is_some() || affine.structure.is_invariant(f, *v, body);
+        |v: &Value| f.constant(*v).is_some() || affine.structure.is_invariant(f, *v, region);
+    uses.iter().all(|u| u.indices.iter().all(outside))
+}
+
+/// Whether all uses are updates by one operation that commutes.
+fn all_commute(uses: &[Use]) -> bool {
     uses.iter()
-        .all(|u| u.update.is_some() && u.update == uses[0].update && u.indices.iter().all(outside))
+        .all(|u| u.update.is_some() && u.update == uses[0].update)
+}
+
+/// Whether a loop counts up by one, and nothing leaves it early.
+pub(crate) fn runs_to_its_end(f: &Function, inst: Inst) -> bool {
+    let data = &f.insts[inst];
+    let Op::For(label, ForKind::Serial) = data.op else {
+        return false;
+    };
+    let inside = data.regions[0];
+    let stays = |r: &Region| match f.regions[*r].term {
+        Term::Continue(l, _) => l == label || !encloses(f, l, inside),
+        Term::Break(l, _) => !encloses(f, l, inside) && l != label,
+        Term::Yield(_) | Term::Unreachable => true,
+        Term::Return(_) => false,
+    };
+    f.constant(data.args[2]).and_then(Imm::as_int) == Some(1)
+        && f.regions_in(inside).iter().all(stays)
+}
+
+/// Whether a label belongs to an instruction around a region, and not inside it.
+fn encloses(f: &Function, label: Label, region: Region) -> bool {
+    !f.insts_in(region)
+        .any(|i| f.insts[i].op.label() == Some(label))
 }

@@ -3,11 +3,9 @@
 //! `for i in range(n): for j in range(m): y[i, j] = ...` has a parallel loop over `i` only. As one loop over both, it
 //! has more iterations for threads, and passes can choose the loop that runs along memory.
 
-mod independent;
-
+use crate::analysis::independence::{Accesses, Reductions, runs_to_its_end};
 use crate::passes::Cx;
 use crate::rewrite::{Structure, Substitution};
-use independent::{Accesses, Reductions};
 use rustc_hash::FxHashSet;
 use wuji_ir::Result;
 use wuji_ir::entities::{Inst, Label, Region, Value};
@@ -25,12 +23,7 @@ pub fn collapse(m: &mut Module, cx: &mut Cx) -> Result<()> {
     let Some(kernel) = m.kernel else {
         return Ok(());
     };
-    let reductions = if cx.options.deterministic {
-        Reductions::InOrder
-    } else {
-        Reductions::InAnyOrder
-    };
-    let nests = find(&m.env, &m.funcs[kernel], reductions);
+    let nests = find(&m.env, &m.funcs[kernel], cx.options.deterministic);
     let f = &mut m.funcs[kernel];
     let mut subst = Substitution::new();
     for nest in nests {
@@ -43,11 +36,10 @@ pub fn collapse(m: &mut Module, cx: &mut Cx) -> Result<()> {
 }
 
 /// The nests that can be collapsed.
-fn find(m: &Env, f: &Function, reductions: Reductions) -> Vec<Nest> {
-    let mut nests: Vec<Nest> = f.regions[f.entry]
-        .insts
-        .iter()
-        .filter_map(|inst| Nest::of(f, *inst))
+fn find(m: &Env, f: &Function, in_order: bool) -> Vec<Nest> {
+    let mut nests: Vec<Nest> = f
+        .insts_in(f.entry)
+        .filter_map(|inst| Nest::of(f, inst))
         .collect();
     if nests.is_empty() {
         return nests;
@@ -59,9 +51,14 @@ fn find(m: &Env, f: &Function, reductions: Reductions) -> Vec<Nest> {
         let Some(accesses) = Accesses::of(m, f, body) else {
             return false;
         };
+        let reductions = if in_order {
+            Reductions::InOrder
+        } else {
+            Reductions::OfOneElement(body)
+        };
         let legal = nest.inner.iter().take_while(|inner| {
             nest_bounds(f, &structure, body, **inner).is_some()
-                && accesses.are_independent(&mut affine, (body, **inner), reductions)
+                && accesses.are_independent(&mut affine, **inner, reductions)
         });
         let depth = legal.count();
         nest.inner.truncate(depth);
@@ -155,13 +152,12 @@ impl Nest {
         insts.append(&mut f.regions[last].insts);
         f.regions[body].insts = insts;
         f.regions[body].term = f.regions[last].term.clone();
-        let entry = f.entry;
-        let at = f.regions[entry]
-            .insts
-            .iter()
-            .position(|i| *i == self.foreach);
-        if let Some(at) = at {
-            f.regions[entry].insts.splice(at..at, moved);
+        for region in f.walk_regions() {
+            let insts = &mut f.regions[region].insts;
+            if let Some(at) = insts.iter().position(|i| *i == self.foreach) {
+                insts.splice(at..at, moved);
+                break;
+            }
         }
     }
 
@@ -195,26 +191,13 @@ fn only_loop(f: &Function, body: Region) -> Option<Inst> {
         op.effect() == Effect::Pure || matches!(op, Op::Load(_))
     };
     let inside = data.regions[0];
-    let stays = |r: &Region| match f.regions[*r].term {
-        Term::Continue(l, _) => l == label || !encloses(f, l, inside),
-        Term::Break(l, _) => !encloses(f, l, inside) && l != label,
-        Term::Yield(_) | Term::Unreachable => true,
-        Term::Return(_) => false,
-    };
     let perfect = matches!(f.regions[body].term, Term::Continue(..))
         && matches!(f.regions[inside].term, Term::Continue(l, _) if l == label)
         && data.args.len() == 3
-        && number(2) == Some(1)
         && !short
         && before.iter().all(movable)
-        && f.regions_in(inside).iter().all(stays);
+        && runs_to_its_end(f, *inst);
     perfect.then_some(*inst)
-}
-
-/// Whether a label belongs to an instruction around a region, and not inside it.
-fn encloses(f: &Function, label: Label, region: Region) -> bool {
-    !f.insts_in(region)
-        .any(|i| f.insts[i].op.label() == Some(label))
 }
 
 /// The instructions that compute the bounds of a loop inside `body`, if they can move before it.

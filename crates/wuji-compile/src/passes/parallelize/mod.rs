@@ -1,0 +1,50 @@
+//! Loops in the serial code of a kernel become parallel where their iterations are independent.
+//!
+//! A `for` under a `while` or an `if` runs on one thread by the rules of the language. If nobody can tell the difference,
+//! it is a parallel loop, and the control flow around it runs between tasks. Loops of which only the launch knows how many
+//! iterations they have exist twice: short ones stay serial.
+
+mod apply;
+mod candidates;
+mod sums;
+
+use crate::analysis::serial_loops::serial_loops;
+use crate::passes::Cx;
+use crate::remark::{Decision, Remark};
+use candidates::{Candidates, Nest};
+use rustc_hash::FxHashSet;
+use wuji_ir::entities::Inst;
+use wuji_ir::module::Module;
+use wuji_ir::{Position, Result};
+
+pub fn parallelize(m: &mut Module, cx: &mut Cx) -> Result<()> {
+    let Some(kernel) = m.kernel else {
+        return Ok(());
+    };
+    let mut nests = Candidates::of(&m.env, &m.funcs[kernel], &cx.options);
+    nests.retain(|_| cx.fuel());
+    remark_serial_loops(m, &nests, cx);
+    for nest in nests {
+        apply::apply(&mut m.env, &mut m.funcs[kernel], nest);
+    }
+    Ok(())
+}
+
+/// Says which loops run on one thread, though they would be parallel elsewhere in the kernel.
+fn remark_serial_loops(m: &Module, nests: &[Nest], cx: &mut Cx) {
+    let Some(f) = m.kernel_func() else {
+        return;
+    };
+    let parallel: FxHashSet<Inst> = nests.iter().flat_map(|n| n.loops()).collect();
+    for serial in serial_loops(m) {
+        let body = f.insts[serial.inst].regions[0];
+        let inside = f.insts_in(body).any(|i| parallel.contains(&i));
+        if !inside && !parallel.contains(&serial.inst) {
+            cx.remarks.push(Remark {
+                task: m.name.clone(),
+                at: Position::of(m, serial.span),
+                decision: Decision::Serial(serial.under),
+            });
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! Values that a loop carries only to add to them.
+
+use rustc_hash::FxHashMap;
+use wuji_ir::entities::{Inst, Region, Value};
+use wuji_ir::module::{Function, Term};
+use wuji_ir::ops::{AtomicOp, BinOp, Op};
+
+/// A carried value to which every iteration applies one operation that commutes.
+pub(super) struct Sum {
+    /// Its number among the carried values.
+    pub(super) number: usize,
+    pub(super) op: AtomicOp,
+    pub(super) updates: Vec<Update>,
+}
+
+/// One update of a sum.
+pub(super) struct Update {
+    /// The instruction behind which everything is known that it depends on.
+    pub(super) after: Inst,
+    pub(super) operand: Value,
+    /// Conditions that must have these values.
+    pub(super) conditions: Vec<(Value, bool)>,
+}
+
+/// How often each value is used.
+pub(super) struct UseCounts(FxHashMap<Value, u32>);
+
+impl UseCounts {
+    pub(super) fn of(f: &Function) -> UseCounts {
+        let mut counts = FxHashMap::default();
+        let mut count = |v: &Value| *counts.entry(*v).or_default() += 1;
+        for r in f.walk_regions() {
+            for inst in &f.regions[r].insts {
+                f.insts[*inst].args.iter().for_each(&mut count);
+            }
+            f.regions[r].term.args().iter().for_each(&mut count);
+        }
+        UseCounts(counts)
+    }
+
+    fn get(&self, v: Value) -> u32 {
+        self.0.get(&v).copied().unwrap_or(0)
+    }
+}
+
+/// The sums of a loop; `None` if it carries anything else.
+pub(super) fn sums(f: &Function, uses: &UseCounts, inst: Inst) -> Option<Vec<Sum>> {
+    let data = &f.insts[inst];
+    let body = data.regions[0];
+    let carried = data.args.len() - 3;
+    (0..carried)
+        .map(|number| Sum::of(f, uses, (inst, body), number))
+        .collect()
+}
+
+impl Sum {
+    fn of(
+        f: &Function,
+        uses: &UseCounts,
+        (inst, body): (Inst, Region),
+        number: usize,
+    ) -> Option<Sum> {
+        let label = f.insts[inst].op.label()?;
+        let carried = f.regions[body].params[number + 1];
+        let mut chain = Chain {
+            f,
+            uses,
+            carried,
+            op: None,
+            updates: Vec::new(),
+            select: None,
+            conditions: Vec::new(),
+            passed: 0,
+        };
+        for r in f.regions_in(body) {
+            if let Term::Continue(l, values) = &f.regions[r].term
+                && *l == label
+            {
+                chain.follow(values[number])?;
+            }
+        }
+        // Every use of the value hands it on.
+        (chain.passed == uses.get(carried)).then_some(())?;
+        Some(Sum {
+            number,
+            op: chain.op.unwrap_or(AtomicOp::Add),
+            updates: chain.updates,
+        })
+    }
+}
+
+/// Follows a carried value backwards through the updates.
+struct Chain<'a> {
+    f: &'a Function,
+    uses: &'a UseCounts,
+    carried: Value,
+    op: Option<AtomicOp>,
+    updates: Vec<Update>,
+    /// The outermost `select` around the current value, and the conditions under which it counts.
+    select: Option<Inst>,
+    conditions: Vec<(Value, bool)>,
+    /// Uses of the carried value that were found.
+    passed: u32,
+}
+
+impl Chain<'_> {
+    fn follow(&mut self, v: Value) -> Option<()> {
+        if v == self.carried {
+            self.passed += 1;
+            return Some(());
+        }
+        // Nothing else may see the sum so far.
+        if self.uses.get(v) != 1 {
+            return None;
+        }
+        let inst = self.f.def(v)?;
+        let data = &self.f.insts[inst];
+        match data.op {
+            Op::Binary(op) => {
+                let op = atomic(op)?;
+                if self.op.is_some_and(|other| other != op) {
+                    return None;
+                }
+                self.op = Some(op);
+                let sides = [(data.args[0], data.args[1]), (data.args[1], data.args[0])];
+                let (sum, operand) = sides.into_iter().find(|(sum, _)| self.leads_here(*sum))?;
+                self.updates.push(Update {
+                    after: self.select.unwrap_or(inst),
+                    operand,
+                    conditions: self.conditions.clone(),
+                });
+                self.follow(sum)
+            }
+            Op::Select => {
+                let around = self.select;
+                self.select = around.or(Some(inst));
+                for (holds, side) in [(true, data.args[1]), (false, data.args[2])] {
+                    self.conditions.push((data.args[0], holds));
+                    self.follow(side)?;
+                    self.conditions.pop();
+                }
+                self.select = around;
+                Some(())
+            }
+            // The conditions of a `select` behind it are not known inside.
+            Op::If if self.select.is_none() => {
+                let number = data.results.iter().position(|r| *r == v)?;
+                for r in &data.regions {
+                    match &self.f.regions[*r].term {
+                        Term::Yield(values) => self.follow(values[number])?,
+                        Term::Unreachable => {}
+                        // The terminator itself is followed.
+                        Term::Continue(..) => {}
+                        Term::Break(..) | Term::Return(_) => return None,
+                    }
+                }
+                Some(())
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether a value is the sum so far.
+    fn leads_here(&self, v: Value) -> bool {
+        if v == self.carried {
+            return true;
+        }
+        let Some(inst) = self.f.def(v) else {
+            return false;
+        };
+        let data = &self.f.insts[inst];
+        match data.op {
+            Op::Binary(op) => atomic(op).is_some() && data.args.iter().any(|a| self.leads_here(*a)),
+            Op::Select => data.args[1..].iter().any(|a| self.leads_here(*a)),
+            Op::If => {
+                let number = data.results.iter().position(|r| *r == v);
+                let yields = data.regions.iter().map(|r| &self.f.regions[*r].term);
+                yields.into_iter().any(|term| match (term, number) {
+                    (Term::Yield(values), Some(number)) => self.leads_here(values[number]),
+                    _ => false,
+                })
+            }
+            _ => false,
+        }
+    }
+}
+
+/// The atomic operation with the same meaning, if it commutes.
+fn atomic(op: BinOp) -> Option<AtomicOp> {
+    match op {
+        BinOp::Add => Some(AtomicOp::Add),
+        BinOp::Mul => Some(AtomicOp::Mul),
+        BinOp::Min => Some(AtomicOp::Min),
+        BinOp::Max => Some(AtomicOp::Max),
+        BinOp::And => Some(AtomicOp::And),
+        BinOp::Or => Some(AtomicOp::Or),
+        BinOp::Xor => Some(AtomicOp::Xor),
+        _ => None,
+    }
+}
