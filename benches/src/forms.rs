@@ -3,6 +3,7 @@
 
 mod divergent;
 mod memory;
+mod solver;
 
 use wuji::World;
 
@@ -32,7 +33,8 @@ struct Forms {
 /// All programs.
 pub fn all() -> Vec<Box<dyn Study>> {
     let boxed = |p: Forms| Box::new(p) as Box<dyn Study>;
-    let programs = memory::all().into_iter().chain(divergent::all());
+    let programs = memory::all().into_iter();
+    let programs = programs.chain(solver::all()).chain(divergent::all());
     programs.map(boxed).collect()
 }
 

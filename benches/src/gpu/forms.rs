@@ -145,6 +145,7 @@ fn update_pair(a: &Field<f32, 3>, b: &Field<f32, 3>) {
 pub(super) fn lines() -> Result<Vec<Line>> {
     let mut lines = memory_lines()?;
     lines.extend(jacobi_lines()?);
+    lines.extend(solver_lines()?);
     lines.extend(other_lines()?);
     Ok(lines)
 }
@@ -204,6 +205,69 @@ fn jacobi_lines() -> Result<Vec<Line>> {
         "nested array",
         timed(&world, || jacobi_nested_array(&p, &q, N))?,
     );
+    Ok(lines)
+}
+
+#[kernel]
+fn distance(u: &Field<f32, 2>, v: &Field<f32, 2>) -> f32 {
+    let mut sum = 0.0;
+    for [i, j] in u {
+        let d = u[[i, j]] - v[[i, j]];
+        sum += d * d;
+    }
+    sum
+}
+
+/// Sweeps until two iterates are close to each other, which they never are.
+#[kernel]
+fn solve(u: &Field<f32, 2>, v: &Field<f32, 2>, rounds: i32) {
+    let mut error = 1.0f32;
+    let mut k = 0;
+    while error > 0.0 && k < rounds {
+        for [i, j] in v {
+            v[[i, j]] = 0.25 * (u[[i - 1, j]] + u[[i + 1, j]] + u[[i, j - 1]] + u[[i, j + 1]]);
+        }
+        for [i, j] in u {
+            u[[i, j]] = 0.25 * (v[[i - 1, j]] + v[[i + 1, j]] + v[[i, j - 1]] + v[[i, j + 1]]);
+        }
+        error = 0.0;
+        for [i, j] in u {
+            let d = u[[i, j]] - v[[i, j]];
+            error += d * d;
+        }
+        k += 1;
+    }
+}
+
+/// An iterative solver, as kernels that the host launches and as one kernel.
+fn solver_lines() -> Result<Vec<Line>> {
+    const ROUNDS: i32 = 100;
+    let world = world(Math::default())?;
+    let mut lines = Vec::new();
+    let sizes = [
+        ("forms solver 256", 256i64),
+        ("forms solver 1024", 1024),
+        ("forms solver 4096", 4096),
+    ];
+    for (name, n) in sizes {
+        let (u, v) = (world.field("u", [n, n])?, world.field("v", [n, n])?);
+        u.fill(1.0)?;
+        let speed = |time: f64| 24.0 * f64::from(ROUNDS) * (n * n) as f64 / time / 1e9;
+        let mut form = |form, time| add(&mut lines, name, form, "GB/s", speed(time));
+        let launched = || {
+            let (mut error, mut k) = (1.0, 0);
+            while error > 0.0 && k < ROUNDS {
+                jacobi_field(&u, &v)?;
+                jacobi_field(&v, &u)?;
+                error = distance(&u, &v)?;
+                k += 1;
+            }
+            Ok(())
+        };
+        form("launched by the host", timed(&world, launched)?);
+        let whole = || solve(&u, &v, ROUNDS);
+        form("while in one kernel", timed(&world, whole)?);
+    }
     Ok(lines)
 }
 

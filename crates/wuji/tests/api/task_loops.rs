@@ -265,7 +265,10 @@ fn strict_sums_stay_in_order() -> Result<()> {
         if math {
             assert_eq!(sum, in_order);
         }
-        assert!((f64::from(sum) - exact).abs() < 1e-4 * exact, "{sum} {exact}");
+        assert!(
+            (f64::from(sum) - exact).abs() < 1e-4 * exact,
+            "{sum} {exact}"
+        );
     }
     Ok(())
 }
@@ -300,7 +303,10 @@ fn serial_code_between_loops_prints_and_fails() -> Result<()> {
     let error = checked(&x, 3).and_then(|_| w.synchronize()).unwrap_err();
     assert!(error.to_string().contains("round 3 is too much"), "{error}");
     assert_eq!(x.get([7])?, 4);
-    assert_eq!(*lines.lock().unwrap(), "round 0\nround 1\nround 2\nround 3\n");
+    assert_eq!(
+        *lines.lock().unwrap(),
+        "round 0\nround 1\nround 2\nround 3\n"
+    );
     Ok(())
 }
 

@@ -124,6 +124,7 @@ pub(super) fn capture(
     let captured = engine.capture(|| {
         for ((program, bindings), pending) in steps.iter().zip(&launches) {
             let how = Enqueue {
+                name: &program.module.name,
                 seed,
                 launch: 0,
                 timed: false,

@@ -139,9 +139,21 @@ impl CudaEngine {
         }
     }
 
-    /// Whether a pending launch was interrupted, so that nothing more of it is enqueued.
-    pub(crate) fn is_stopping(&self) -> bool {
-        self.pending.are_stopped()
+    /// Whether to enqueue nothing more of a launch that runs since `begun`: on an interrupt, or after the time limit.
+    pub(crate) fn stops(&self, name: &str, begun: Instant) -> bool {
+        if self.pending.are_stopped() {
+            return true;
+        }
+        if !interrupt::poll() {
+            self.stop.now(Reason::Given);
+        }
+        let late = self.limit.is_some_and(|limit| begun.elapsed() > limit);
+        let reason = self.stop.reason().or(late.then_some(Reason::TimeLimit));
+        if let Some(reason) = reason {
+            let error = stopped(&[name.to_owned()], reason, self.limit);
+            self.pending.stopped(error);
+        }
+        reason.is_some()
     }
 
     /// Waits until there is room in the queue of the driver. An error if that is interrupted.

@@ -17,6 +17,7 @@ use smallvec::SmallVec;
 use std::ffi::c_void;
 use std::mem::{offset_of, size_of};
 use std::sync::{Arc, PoisonError};
+use std::time::Instant;
 use wuji_ir::interp::Report;
 use wuji_ir::module::SiteKind;
 use wuji_ir::random::task_key;
@@ -51,6 +52,7 @@ pub(super) fn run(request: &LaunchRequest<'_>, code: &CudaProgram) -> Result<Out
         .enter(known_info(code, program, bindings))
         .map_err(not_launched)?;
     let how = Enqueue {
+        name: &program.module.name,
         seed: request.seed,
         launch: request.number,
         timed: profiler.is_some(),
@@ -137,7 +139,9 @@ pub(super) fn launch_info(program: &Program, bindings: &Bindings<'_>) -> LaunchI
 }
 
 /// How tasks are enqueued.
-pub(super) struct Enqueue {
+pub(super) struct Enqueue<'a> {
+    /// The kernel.
+    pub(super) name: &'a str,
     pub(super) seed: u64,
     pub(super) launch: u64,
     pub(super) timed: bool,
@@ -146,7 +150,7 @@ pub(super) struct Enqueue {
 
 /// Enqueues all tasks; returns events around each, if they are timed.
 pub(super) fn enqueue<'c>(
-    how: &Enqueue,
+    how: &Enqueue<'_>,
     code: &'c CudaProgram,
     bindings: &Bindings<'_>,
     arrays: &[Staged],
@@ -157,7 +161,11 @@ pub(super) fn enqueue<'c>(
         engine.zero(code.temps.address(), code.temps.bytes())?;
     }
     let mut sizes = Vec::new();
-    let mut ahead = RunAhead::default();
+    let mut ahead = RunAhead {
+        name: how.name,
+        begun: None,
+        loops: SmallVec::new(),
+    };
     let mut at = 0;
     while let Some(task) = code.tasks.get(at) {
         at += 1;
@@ -214,8 +222,11 @@ const MOST_AHEAD: u32 = 64;
 
 /// Loops around tasks. The device knows which tasks are next and skips the others, so that the host can enqueue iterations
 /// ahead, and looks only now and then whether a loop goes on.
-#[derive(Default)]
-struct RunAhead {
+struct RunAhead<'a> {
+    /// The kernel.
+    name: &'a str,
+    /// Since when it runs for certain.
+    begun: Option<Instant>,
     /// By the number of the last task.
     loops: SmallVec<[(usize, Ahead); 2]>,
 }
@@ -228,7 +239,7 @@ struct Ahead {
     batch: u32,
 }
 
-impl RunAhead {
+impl RunAhead<'_> {
     /// Whether the tasks of a loop are enqueued again.
     fn repeats(&mut self, code: &CudaProgram, last: usize, repeat: &RepeatPlan) -> Result<bool> {
         let known = self.loops.iter().position(|(l, _)| *l == last);
@@ -242,7 +253,9 @@ impl RunAhead {
             ahead.left -= 1;
             return Ok(true);
         }
-        let continues = repeat.continues(&fetch_temps(code)?) && !code.engine.is_stopping();
+        let goes_on = repeat.continues(&fetch_temps(code)?);
+        let begun = *self.begun.get_or_insert_with(Instant::now);
+        let continues = goes_on && !code.engine.stops(self.name, begun);
         ahead.batch = if continues {
             (2 * ahead.batch).min(MOST_AHEAD)
         } else {
