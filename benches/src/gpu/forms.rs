@@ -271,17 +271,35 @@ fn solver_lines() -> Result<Vec<Line>> {
     Ok(lines)
 }
 
-fn other_lines() -> Result<Vec<Line>> {
-    let world = world(Math::default())?;
-    let mut lines = Vec::new();
+/// Pairs of bodies per nanosecond.
+fn nbody(world: &World) -> Result<f64> {
     let x = world.field::<Vec3, 1>("x", BODIES)?;
     let a = world.field::<Vec3, 1>("a", BODIES)?;
     let start =
         (0..BODIES).map(|i| vec3((i as f32).sin(), (i as f32 * 0.7).cos(), i as f32 * 1e-4));
     x.copy_from(&start.collect::<Vec<_>>())?;
-    let time = timed(&world, || forces(&x, &a, BODIES as i32))?;
-    let pairs = (BODIES * BODIES) as f64 / time / 1e9;
-    add(&mut lines, "forms nbody", "8192", "G pairs/s", pairs);
+    let time = timed(world, || forces(&x, &a, BODIES as i32))?;
+    Ok((BODIES * BODIES) as f64 / time / 1e9)
+}
+
+fn other_lines() -> Result<Vec<Line>> {
+    let world = world(Math::default())?;
+    let mut lines = Vec::new();
+    add(
+        &mut lines,
+        "forms nbody",
+        "8192",
+        "G pairs/s",
+        nbody(&world)?,
+    );
+    let fast = nbody(&self::world(Math::Fast)?)?;
+    add(
+        &mut lines,
+        "forms nbody",
+        "8192, fast math",
+        "G pairs/s",
+        fast,
+    );
     let (b, c) = world.layout(|root| {
         let cell = root.dense(IJK, 256);
         (cell.place::<f32, 3>("b"), cell.place::<f32, 3>("c"))

@@ -31,6 +31,7 @@ pub mod scratchpads;
 pub mod serialize_small;
 pub mod simplify;
 pub mod split_fields;
+pub mod split_sums;
 pub mod vectorize;
 pub mod vectorize_loads;
 
@@ -86,6 +87,7 @@ passes! {
     Optimization simplify = simplify::simplify: "constant folding, algebra, common subexpressions and dead code",
     Optimization parallelize = parallelize::parallelize: "loops in serial code run in parallel, where their iterations are independent",
     Optimization collapse = collapse::collapse: "serial loops with independent iterations are dimensions of the parallel loop around them",
+    Optimization split_sums = split_sums::split_sums: "on a GPU, threads share the long sums of few iterations",
     Lowering offload = offload::offload: "the kernel becomes serial and parallel tasks",
     Lowering cooperative = cooperative::cooperative: "cooperative iterations can be threads of a block",
     Optimization bit_vectorize = bit_vectorize::bit_vectorize: "loops over single bits handle a word at a time",

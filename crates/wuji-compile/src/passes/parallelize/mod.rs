@@ -6,7 +6,7 @@
 
 mod apply;
 mod candidates;
-mod sums;
+pub(super) mod sums;
 
 use crate::analysis::serial_loops::serial_loops;
 use crate::passes::Cx;

@@ -6,27 +6,27 @@ use wuji_ir::module::{Function, Term};
 use wuji_ir::ops::{AtomicOp, BinOp, Op};
 
 /// A carried value to which every iteration applies one operation that commutes.
-pub(super) struct Sum {
+pub(in crate::passes) struct Sum {
     /// Its number among the carried values.
-    pub(super) number: usize,
-    pub(super) op: AtomicOp,
-    pub(super) updates: Vec<Update>,
+    pub(in crate::passes) number: usize,
+    pub(in crate::passes) op: AtomicOp,
+    pub(in crate::passes) updates: Vec<Update>,
 }
 
 /// One update of a sum.
-pub(super) struct Update {
+pub(in crate::passes) struct Update {
     /// The instruction behind which everything is known that it depends on.
-    pub(super) after: Inst,
-    pub(super) operand: Value,
+    pub(in crate::passes) after: Inst,
+    pub(in crate::passes) operand: Value,
     /// Conditions that must have these values.
-    pub(super) conditions: Vec<(Value, bool)>,
+    pub(in crate::passes) conditions: Vec<(Value, bool)>,
 }
 
 /// How often each value is used.
-pub(super) struct UseCounts(FxHashMap<Value, u32>);
+pub(in crate::passes) struct UseCounts(FxHashMap<Value, u32>);
 
 impl UseCounts {
-    pub(super) fn of(f: &Function) -> UseCounts {
+    pub(in crate::passes) fn of(f: &Function) -> UseCounts {
         let mut counts = FxHashMap::default();
         let mut count = |v: &Value| *counts.entry(*v).or_default() += 1;
         for r in f.walk_regions() {
@@ -44,7 +44,7 @@ impl UseCounts {
 }
 
 /// The sums of a loop; `None` if it carries anything else.
-pub(super) fn sums(f: &Function, uses: &UseCounts, inst: Inst) -> Option<Vec<Sum>> {
+pub(in crate::passes) fn sums(f: &Function, uses: &UseCounts, inst: Inst) -> Option<Vec<Sum>> {
     let data = &f.insts[inst];
     let body = data.regions[0];
     let carried = data.args.len() - 3;
