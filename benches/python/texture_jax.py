@@ -72,10 +72,10 @@ def milliseconds(function, image, runs):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--paper", action="store_true", help="2048 x 2048 pixels instead of 512 x 512")
+    parser.add_argument("--paper-size", action="store_true", help="2048 x 2048 pixels instead of 512 x 512")
     parser.add_argument("--runs", type=int, default=15)
     options = parser.parse_args()
-    n = 2048 if options.paper else 512
+    n = 2048 if options.paper_size else 512
     image = pattern(n)
     middle = blended(image)[n // 2 : n // 2 + 40, n // 2 : n // 2 + 40]
     print(f"JAX {jax.__version__} on {jax.devices()[0].platform}, {n}^2, ms for an image")

@@ -9,6 +9,7 @@ mod gradients;
 mod host;
 mod launches;
 mod measure;
+mod paper;
 mod pool;
 mod quantized;
 mod serve;
@@ -32,7 +33,7 @@ use pool::Pool;
 use study::{Bench, Study};
 
 const HELP: &str = "\
-wuji-bench [--filter REGEX] [--json FILE] [--guard] [--cpp LIBRARY] [--pairs N] [--threads N] [--cpu-time] [--without NAMES] [--list] [--gpu] [--flow] [--paper] [--tasks] [--serve NAME] [--fast-math]
+wuji-bench [--filter REGEX] [--json FILE] [--guard] [--cpp LIBRARY] [--pairs N] [--threads N] [--cpu-time] [--without NAMES] [--list] [--gpu] [--flow] [--paper] [--paper-size] [--tasks] [--serve NAME] [--fast-math]
 
 `cargo xtask help bench` explains the options.";
 
@@ -54,8 +55,10 @@ struct Options {
     gpu: bool,
     /// Print the tables of inter-kernel optimization.
     flow: bool,
-    /// Large programs in the size of the paper.
+    /// Print the tables of the paper on sparse data structures.
     paper: bool,
+    /// Programs in the size of their paper.
+    paper_size: bool,
     /// List the tasks of a run in the tables of inter-kernel optimization.
     tasks: bool,
     /// A workload to run on request from another process.
@@ -79,6 +82,7 @@ impl Options {
             gpu: false,
             flow: false,
             paper: false,
+            paper_size: false,
             tasks: false,
             serve: None,
             math: Math::default(),
@@ -114,6 +118,7 @@ impl Options {
                 "--gpu" => options.gpu = true,
                 "--flow" => options.flow = true,
                 "--paper" => options.paper = true,
+                "--paper-size" => options.paper_size = true,
                 "--tasks" => options.tasks = true,
                 "--serve" => options.serve = Some(value()?),
                 "--fast-math" => options.math = Math::Fast,
@@ -160,6 +165,9 @@ fn bench(options: &Options) -> Result<(), String> {
     let wanted = |name: &str| filter.is_none_or(|filter| filter.is_match(name));
     if options.flow {
         return flow_tables(options, wanted);
+    }
+    if options.paper {
+        return paper_tables(options, wanted);
     }
     if options.gpu {
         return gpu::run(wanted, options.json.as_deref(), &options.without);
@@ -262,7 +270,7 @@ fn bench(options: &Options) -> Result<(), String> {
 
 /// The tables of inter-kernel optimization.
 fn flow_tables(options: &Options, wanted: impl Fn(&str) -> bool) -> Result<(), String> {
-    let size = match (options.gpu, options.paper) {
+    let size = match (options.gpu, options.paper_size) {
         (true, _) => flow::Size::Gpu,
         (false, true) => flow::Size::Paper,
         (false, false) => flow::Size::Quick,
@@ -292,6 +300,48 @@ fn flow_tables(options: &Options, wanted: impl Fn(&str) -> bool) -> Result<(), S
         builder.build().map_err(|e| e.to_string())
     };
     flow::tables::print(&request, &worlds, wanted)
+}
+
+/// The tables of the paper on sparse data structures.
+fn paper_tables(options: &Options, wanted: impl Fn(&str) -> bool) -> Result<(), String> {
+    use paper::measure::{Device, Request, Threads};
+    let worlds = |threads: Threads, without: &[&str]| {
+        let never = options.without.iter().map(String::as_str);
+        let without: Vec<&str> = without.iter().copied().chain(never).collect();
+        let builder = World::builder()
+            .cache(wuji::CacheChoice::Off)
+            .tier(Tier::Best)
+            .math(options.math)
+            .without(&without);
+        let builder = match (options.gpu, threads) {
+            (true, _) => builder.cuda(0),
+            (false, Threads::All) => builder.threads(options.threads),
+            (false, Threads::One) => builder.threads(1),
+        };
+        builder.build().map_err(|e| e.to_string())
+    };
+    let request = Request {
+        size: if options.paper_size {
+            paper::Size::Paper
+        } else {
+            paper::Size::Small
+        },
+        pairs: options.pairs,
+        clock: options.clock,
+        json: options.json.as_deref(),
+        pool: Arc::new(Pool::new(options.threads)),
+        worlds: &worlds,
+        device: if options.gpu {
+            Device::Gpu
+        } else {
+            Device::Cpu
+        },
+    };
+    if options.list {
+        paper::tables::list(&request);
+        return Ok(());
+    }
+    paper::tables::print(&request, wanted)
 }
 
 /// A fresh world, so that its kernels are not compiled yet.

@@ -16,6 +16,9 @@ pub(crate) fn bench(words: &[String]) -> Outcome {
     if words.first().is_some_and(|word| word == "flow") {
         return flow(&words[1..]);
     }
+    if words.first().is_some_and(|word| word == "paper") {
+        return paper(&words[1..]);
+    }
     let mut args = Args::new(words);
     let json = args.value("--json")?.map(absolute);
     let cpp = args.flag("--cpp");
@@ -126,7 +129,7 @@ fn flow(words: &[String]) -> Outcome {
     let mut args = Args::new(words);
     let json = args.value("--json")?.map(absolute);
     let jax = args.value("--jax")?.map(absolute);
-    let paper = words.iter().any(|word| word == "--paper");
+    let paper = words.iter().any(|word| word == "--paper-size");
     let llvm = setup::setup()?;
     let mut command = program(&llvm, "wuji-bench", "release");
     command.arg("--flow").args(args.rest());
@@ -140,7 +143,20 @@ fn flow(words: &[String]) -> Outcome {
     let mut command = Command::new(python);
     command.arg(root().join("benches/python/texture_jax.py"));
     if paper {
-        command.arg("--paper");
+        command.arg("--paper-size");
+    }
+    run(&mut command)
+}
+
+/// `cargo xtask bench paper`: prints the tables of the paper on sparse data structures.
+fn paper(words: &[String]) -> Outcome {
+    let mut args = Args::new(words);
+    let json = args.value("--json")?.map(absolute);
+    let llvm = setup::setup()?;
+    let mut command = program(&llvm, "wuji-bench", "release");
+    command.arg("--paper").args(args.rest());
+    if let Some(json) = json {
+        command.arg("--json").arg(json);
     }
     run(&mut command)
 }

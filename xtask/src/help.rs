@@ -65,7 +65,8 @@ Benchmark the workloads against hand-written loops
 
 Usage: cargo xtask bench [--filter REGEX] [--json FILE] [OPTIONS]
        cargo xtask bench compile [--json] [--rounds N]
-       cargo xtask bench flow [--filter REGEX] [--paper] [--gpu] [--jax PYTHON] [OPTIONS]
+       cargo xtask bench flow [--filter REGEX] [--paper-size] [--gpu] [--jax PYTHON] [OPTIONS]
+       cargo xtask bench paper [--filter REGEX] [--paper-size] [--gpu] [OPTIONS]
 
   --filter REGEX   run only workloads whose name matches (for example 'saxpy|jacobi', '^mpm')
   --json FILE      also write one JSON object per line: workload, size, backend, metric, value,
@@ -86,10 +87,15 @@ Usage: cargo xtask bench [--filter REGEX] [--json FILE] [OPTIONS]
 `bench compile` compiles a fixed set of kernels instead, and prints compile times pass by pass.
 
 `bench flow` prints tables of inter-kernel optimization, in Markdown: eager worlds, lazy ones, and lazy ones without each rule.
-  --paper          large programs in the size of the paper (minutes) instead of a small one
+  --paper-size     large programs in the size of the paper (minutes) instead of a small one
   --tasks          also list the tasks of a run, with their launches and times
   --gpu            on the first GPU
   --jax PYTHON     also run the texture program in JAX, with an interpreter that has it
+
+`bench paper` prints the tables of the paper on sparse data structures, in Markdown: five applications against hand-written
+references, with times, lines of code and ablations.
+  --paper-size     problems in the size of the paper (minutes) instead of small ones
+  --gpu            on the first GPU
 
 A ratio above 1 means faster than the reference. References are hand-written threaded Rust,
 compiled for the features of this CPU.";

@@ -78,7 +78,7 @@ impl Part {
 }
 
 /// Every access checks its indices and starts at the root; only LLVM optimizes it.
-const ACCESS: &[&str] = &[
+pub const ACCESS: &[&str] = &[
     "access_lowering",
     "entries",
     "neighbours",

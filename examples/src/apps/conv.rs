@@ -5,12 +5,13 @@ use wuji::Result;
 use wuji::prelude::*;
 use wuji::viewer::Picture;
 
-const CHANNELS: i32 = 16;
-const BLOCK: i32 = 4;
+pub const CHANNELS: i32 = 16;
+pub const BLOCK: i32 = 4;
 
 /// The channels of a voxel.
-type Features = Vector<f32, { CHANNELS as usize }>;
+pub type Features = Vector<f32, { CHANNELS as usize }>;
 
+// ANCHOR: kernel
 /// The convolution, over active voxels.
 #[kernel]
 fn convolve(input: &Field<Features, 3>, output: &Field<Features, 3>, weights: &Field<Features, 4>) {
@@ -27,6 +28,16 @@ fn convolve(input: &Field<Features, 3>, output: &Field<Features, 3>, weights: &F
         }
         output[[i, j, k]] = sum;
     }
+}
+// ANCHOR_END: kernel
+
+/// Which voxels are active.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Activity {
+    /// Whole blocks.
+    Blocks,
+    /// Single voxels: a submanifold convolution, whose output has the voxels of its input.
+    Voxels,
 }
 
 /// A convolution layer and its voxels.
@@ -45,40 +56,72 @@ pub fn app(world: &World, scale: Scale) -> Result<Box<dyn App>> {
     Ok(Box::new(Conv::new(world, n, surface)?))
 }
 
+/// The value of each channel, from the number of the first one.
+fn features(first: i32, by: f32) -> Features {
+    Vector(std::array::from_fn(|c| noise(first as usize + c) - by))
+}
+
+/// The input at a voxel in a cube of `n`^3.
+pub fn input([i, j, k]: [i32; 3], n: i32) -> Features {
+    features(((i * n + j) * n + k) * CHANNELS, 0.0)
+}
+
+/// The weights of all taps and input channels, for every output channel.
+pub fn weights() -> Vec<Features> {
+    (0..27 * CHANNELS)
+        .map(|w| features(w * CHANNELS, 0.5))
+        .collect()
+}
+
 impl Conv {
+    /// A layer on the blocks that a shape in the unit cube touches.
     pub fn new(world: &World, n: i32, inside: impl Fn([f32; 3]) -> bool) -> Result<Conv> {
-        let (input, output) = world.layout(|root| {
-            let block = root.pointer(IJK, (n / BLOCK) as i64);
-            let voxels = |name| block.dense(IJK, BLOCK as i64).place(name);
-            (voxels("input"), voxels("output"))
-        })?;
-        let weights = world.field("weights", [3, 3, 3, CHANNELS as i64])?;
-        let features =
-            |first: i32, by: f32| Vector(std::array::from_fn(|c| noise(first as usize + c) - by));
-        let all: Vec<Features> = (0..27 * CHANNELS)
-            .map(|w| features(w * CHANNELS, 0.5))
-            .collect();
-        weights.copy_from(&all)?;
-        let (mut at, mut values) = (Vec::new(), Vec::new());
+        let mut at = Vec::new();
         for b in blocks(n, BLOCK, inside) {
             for c in 0..BLOCK * BLOCK * BLOCK {
-                let [i, j, k] = [
+                at.push([
                     b[0] + c / (BLOCK * BLOCK),
                     b[1] + c / BLOCK % BLOCK,
                     b[2] + c % BLOCK,
-                ];
-                at.push([i, j, k]);
-                values.push(features(((i * n + j) * n + k) * CHANNELS, 0.0));
+                ]);
             }
         }
-        // Input and output share their blocks.
-        input.import(&at, &values)?;
+        Conv::with_voxels(world, n, &at, Activity::Blocks)
+    }
+
+    /// A layer on these voxels.
+    pub fn with_voxels(world: &World, n: i32, at: &[[i32; 3]], activity: Activity) -> Result<Conv> {
+        // ANCHOR: layout
+        let (input, output) = world.layout(|root| {
+            let block = root.pointer(IJK, (n / BLOCK) as i64);
+            match activity {
+                // Input and output share their voxels.
+                Activity::Voxels => {
+                    let voxels = block.bitmasked(IJK, BLOCK as i64);
+                    (voxels.place("input"), voxels.place("output"))
+                }
+                // They share their blocks.
+                Activity::Blocks => {
+                    let voxels = |name| block.dense(IJK, BLOCK as i64).place(name);
+                    (voxels("input"), voxels("output"))
+                }
+            }
+        })?;
+        // ANCHOR_END: layout
+        let weights = world.field("weights", [3, 3, 3, CHANNELS as i64])?;
+        weights.copy_from(&self::weights())?;
+        let values: Vec<Features> = at.iter().map(|at| self::input(*at, n)).collect();
+        input.import(at, &values)?;
         Ok(Conv {
             n,
             input,
             output,
             weights,
         })
+    }
+
+    pub fn output(&self) -> &Field<Features, 3> {
+        &self.output
     }
 }
 

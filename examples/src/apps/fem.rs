@@ -3,12 +3,12 @@
 //! Conjugate gradients apply the operator to deform a ball under its weight. Its lowest nodes are fixed.
 
 use super::{App, Scale, blocks, from_middle};
-use wuji::Result;
 use wuji::prelude::*;
 use wuji::viewer::Picture;
 use wuji::viewer::{Canvas, Light, light};
+use wuji::{Cells, Result};
 
-const BLOCK: i32 = 8;
+pub const BLOCK: i32 = 8;
 
 /// Lamé parameters of soft and of hard material.
 const SOFT: (f32, f32) = (1.0, 0.8);
@@ -38,7 +38,7 @@ const fn overlap(a: usize, b: usize, i: usize, j: usize) -> f32 {
 }
 
 /// Stiffness between corners `a` and `b`, for a unit of the first and of the second Lamé parameter.
-const STIFFNESS: [[[Mat3; 2]; 8]; 8] = {
+pub const STIFFNESS: [[[Mat3; 2]; 8]; 8] = {
     let mut blocks = [[[Matrix([[0.0; 3]; 3]); 2]; 8]; 8];
     let mut n = 0;
     while n < 8 * 8 * 9 {
@@ -54,63 +54,63 @@ const STIFFNESS: [[[Mat3; 2]; 8]; 8] = {
     blocks
 };
 
+// ANCHOR: operator
+/// The force on a node: each of its eight adjacent cells contributes what the displacements of its corners cause.
 #[func]
-fn read(x: &Field<f32, 3>, y: &Field<f32, 3>, z: &Field<f32, 3>, at: IVec3) -> Vec3 {
-    vec3(x[at], y[at], z[at])
+fn force(u: &Field<Vec3, 3>, lambda: &Field<f32, 3>, mu: &Field<f32, 3>, node: IVec3) -> Vec3 {
+    let mut force = Vec3::splat(0.0);
+    for a in unroll(0..8) {
+        // This node is corner `a` of that cell.
+        let cell = node - ivec3(a & 1, a >> 1 & 1, a >> 2);
+        let mut first = Vec3::splat(0.0);
+        let mut second = Vec3::splat(0.0);
+        for b in unroll(0..8) {
+            let moved = u[cell + ivec3(b & 1, b >> 1 & 1, b >> 2)];
+            first += STIFFNESS[a][b][0] * moved;
+            second += STIFFNESS[a][b][1] * moved;
+        }
+        force += first * lambda[cell] + second * mu[cell];
+    }
+    force
 }
 
-#[func]
-fn write(x: &Field<f32, 3>, y: &Field<f32, 3>, z: &Field<f32, 3>, at: IVec3, value: Vec3) {
-    x[at] = value.x;
-    y[at] = value.y;
-    z[at] = value.z;
+/// Computes `f = K u`.
+#[kernel]
+fn operate(u: &Field<Vec3, 3>, f: &Field<Vec3, 3>, lambda: &Field<f32, 3>, mu: &Field<f32, 3>) {
+    for [i, j, k] in u {
+        f[[i, j, k]] = force(u, lambda, mu, ivec3(i, j, k));
+    }
 }
+// ANCHOR_END: operator
 
 /// Computes `f = K u` and returns `u . f`. Nodes at the bottom are fixed.
 #[kernel]
 fn apply(
-    ux: &Field<f32, 3>,
-    uy: &Field<f32, 3>,
-    uz: &Field<f32, 3>,
-    fx: &Field<f32, 3>,
-    fy: &Field<f32, 3>,
-    fz: &Field<f32, 3>,
+    u: &Field<Vec3, 3>,
+    f: &Field<Vec3, 3>,
     lambda: &Field<f32, 3>,
     mu: &Field<f32, 3>,
     bottom: i32,
 ) -> f64 {
     let mut work = 0.0;
-    for [i, j, k] in ux {
-        let node = ivec3(i, j, k);
-        let mut force = Vec3::splat(0.0);
-        for a in unroll(0..8) {
-            // This node is corner `a` of that cell.
-            let cell = node - ivec3(a & 1, a >> 1 & 1, a >> 2);
-            let mut first = Vec3::splat(0.0);
-            let mut second = Vec3::splat(0.0);
-            for b in unroll(0..8) {
-                let moved = read(ux, uy, uz, cell + ivec3(b & 1, b >> 1 & 1, b >> 2));
-                first += STIFFNESS[a][b][0] * moved;
-                second += STIFFNESS[a][b][1] * moved;
-            }
-            force += first * lambda[cell] + second * mu[cell];
-        }
+    for [i, j, k] in u {
+        let mut force = force(u, lambda, mu, ivec3(i, j, k));
         if j <= bottom {
             force = Vec3::splat(0.0);
         }
-        write(fx, fy, fz, node, force);
-        work += read(ux, uy, uz, node).dot(force) as f64;
+        f[[i, j, k]] = force;
+        work += u[[i, j, k]].dot(force) as f64;
     }
     work
 }
 
-/// A step along `p` for one component; returns the squared residual.
+/// A step along `p`; returns the squared residual.
 #[kernel]
 fn advance(
-    u: &Field<f32, 3>,
-    r: &Field<f32, 3>,
-    p: &Field<f32, 3>,
-    kp: &Field<f32, 3>,
+    u: &Field<Vec3, 3>,
+    r: &Field<Vec3, 3>,
+    p: &Field<Vec3, 3>,
+    kp: &Field<Vec3, 3>,
     alpha: f32,
 ) -> f64 {
     let mut left = 0.0;
@@ -118,14 +118,14 @@ fn advance(
         u[[i, j, k]] += p[[i, j, k]] * alpha;
         let rest = r[[i, j, k]] - kp[[i, j, k]] * alpha;
         r[[i, j, k]] = rest;
-        left += (rest * rest) as f64;
+        left += rest.norm_sqr() as f64;
     }
     left
 }
 
 /// Updates the search direction.
 #[kernel]
-fn turn(p: &Field<f32, 3>, r: &Field<f32, 3>, beta: f32) {
+fn turn(p: &Field<Vec3, 3>, r: &Field<Vec3, 3>, beta: f32) {
     for [i, j, k] in p {
         p[[i, j, k]] = r[[i, j, k]] + p[[i, j, k]] * beta;
     }
@@ -133,9 +133,9 @@ fn turn(p: &Field<f32, 3>, r: &Field<f32, 3>, beta: f32) {
 
 /// Adds the weight of each cell to its corners; returns the squared initial residual.
 #[kernel]
-fn weigh(ry: &Field<f32, 3>, mu: &Field<f32, 3>, bottom: i32) -> f64 {
+fn weigh(r: &Field<Vec3, 3>, mu: &Field<f32, 3>, bottom: i32) -> f64 {
     let mut sum = 0.0;
-    for [i, j, k] in ry {
+    for [i, j, k] in r {
         let mut weight = 0.0;
         for a in unroll(0..8) {
             if mu[[i - (a & 1), j - (a >> 1 & 1), k - (a >> 2)]] > 0.0 {
@@ -145,32 +145,47 @@ fn weigh(ry: &Field<f32, 3>, mu: &Field<f32, 3>, bottom: i32) -> f64 {
         if j <= bottom {
             weight = 0.0;
         }
-        ry[[i, j, k]] = -weight * 1e-3;
+        r[[i, j, k]] = vec3(0.0, -weight * 1e-3, 0.0);
         sum += (weight * weight * 1e-6) as f64;
     }
     sum
 }
 
 #[kernel]
-fn squares(x: &Field<f32, 3>) -> f64 {
+fn squares(x: &Field<Vec3, 3>) -> f64 {
     let mut sum = 0.0;
     for [i, j, k] in x {
-        sum += (x[[i, j, k]] * x[[i, j, k]]) as f64;
+        sum += x[[i, j, k]].norm_sqr() as f64;
     }
     sum
 }
 
-/// A vector field as struct of arrays, so that rows of a block are contiguous vector accesses.
-type Components = [Field<f32, 3>; 3];
+/// How the components of vectors are stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// Structure of arrays: rows of a block are contiguous vector accesses.
+    Soa,
+    /// Array of structures: all values of a node side by side.
+    Aos,
+}
+
+/// The material of a body, and the operator of its elasticity.
+#[derive(Debug)]
+pub struct Operator {
+    pub u: Field<Vec3, 3>,
+    pub f: Field<Vec3, 3>,
+    pub lambda: Field<f32, 3>,
+    pub mu: Field<f32, 3>,
+}
 
 /// A body and its solver state.
 #[derive(Debug)]
 pub struct Fem {
     n: i32,
-    u: Components,
-    r: Components,
-    p: Components,
-    kp: Components,
+    u: Field<Vec3, 3>,
+    r: Field<Vec3, 3>,
+    p: Field<Vec3, 3>,
+    kp: Field<Vec3, 3>,
     lambda: Field<f32, 3>,
     mu: Field<f32, 3>,
     bottom: i32,
@@ -185,57 +200,106 @@ pub fn app(world: &World, scale: Scale) -> Result<Box<dyn App>> {
 }
 
 /// A ball with a hole in the middle.
-fn shell(at: [f32; 3]) -> bool {
+pub fn shell(at: [f32; 3]) -> bool {
     (0.22..0.37).contains(&from_middle(at))
+}
+
+/// The cells inside of a shape, in the order of their blocks.
+pub fn solid(n: i32, inside: impl Fn([f32; 3]) -> bool) -> Vec<[i32; 3]> {
+    let at = |c: i32| (c as f32 + 0.5) / n as f32;
+    let of = |b: [i32; 3]| {
+        (0..BLOCK * BLOCK * BLOCK).map(move |c| {
+            [
+                b[0] + c / (BLOCK * BLOCK),
+                b[1] + c / BLOCK % BLOCK,
+                b[2] + c % BLOCK,
+            ]
+        })
+    };
+    let all = blocks(n, BLOCK, &inside).into_iter().flat_map(of);
+    all.filter(|cell| inside(cell.map(at))).collect()
+}
+
+/// The Lamé parameters of a cell.
+pub fn material(cell: [i32; 3], n: i32) -> (f32, f32) {
+    if cell[0] < n / 2 { SOFT } else { HARD }
+}
+
+/// Activates the blocks of a body with one block around each corner of its cells, and sets its material.
+fn fill(
+    cells: &[[i32; 3]],
+    n: i32,
+    blocks: &Cells<3>,
+    lambda: &Field<f32, 3>,
+    mu: &Field<f32, 3>,
+) -> Result<()> {
+    let (first, second): (Vec<f32>, Vec<f32>) = cells.iter().map(|c| material(*c, n)).unzip();
+    lambda.import(cells, &first)?;
+    mu.import(cells, &second)?;
+    // The far corners of a cell may be in the next block.
+    let mut near: Vec<[i32; 3]> = cells.iter().map(|c| c.map(|c| (c + 1) / BLOCK)).collect();
+    near.sort();
+    near.dedup();
+    blocks.import(&near)
+}
+
+impl Operator {
+    pub fn new(
+        world: &World,
+        n: i32,
+        inside: impl Fn([f32; 3]) -> bool,
+        order: Order,
+    ) -> Result<Operator> {
+        // ANCHOR: layout
+        let (cells, u, f, lambda, mu) = world.layout(|root| {
+            let block = root.pointer(IJK, (n / BLOCK) as i64);
+            let shared = (order == Order::Aos).then(|| block.dense(IJK, BLOCK as i64));
+            let vectors = |name| match shared {
+                Some(nodes) => nodes.place(name),
+                None => block.place_soa(name, |block| block.dense(IJK, BLOCK as i64)),
+            };
+            let scalars =
+                |name| (shared.unwrap_or_else(|| block.dense(IJK, BLOCK as i64))).place(name);
+            (
+                block.cells::<3>("blocks"),
+                vectors("u"),
+                vectors("f"),
+                scalars("lambda"),
+                scalars("mu"),
+            )
+        })?;
+        // ANCHOR_END: layout
+        fill(&solid(n, inside), n, &cells, &lambda, &mu)?;
+        Ok(Operator { u, f, lambda, mu })
+    }
+
+    /// Computes `f = K u`.
+    pub fn apply(&self) -> Result<()> {
+        operate(&self.u, &self.f, &self.lambda, &self.mu)
+    }
 }
 
 impl Fem {
     pub fn new(world: &World, n: i32, inside: impl Fn([f32; 3]) -> bool) -> Result<Fem> {
-        let (cells, u, r, p, kp, lambda, mu) = world.layout(|root| {
+        let (blocks, u, r, p, kp, lambda, mu) = world.layout(|root| {
             let block = root.pointer(IJK, (n / BLOCK) as i64);
             let field = |name: &str| block.dense(IJK, BLOCK as i64).place(name);
-            let nodes = |name| ["x", "y", "z"].map(|c| field(&format!("{name}.{c}")));
+            let vectors = |name| block.place_soa(name, |node| node.dense(IJK, BLOCK as i64));
             (
                 block.cells::<3>("blocks"),
-                nodes("u"),
-                nodes("r"),
-                nodes("p"),
-                nodes("kp"),
+                vectors("u"),
+                vectors("r"),
+                vectors("p"),
+                vectors("kp"),
                 field("lambda"),
                 field("mu"),
             )
         })?;
-        let (mut solid, mut near) = (Vec::new(), Vec::new());
-        let at = |c: i32| (c as f32 + 0.5) / n as f32;
-        for b in blocks(n, BLOCK, &inside) {
-            for c in 0..BLOCK * BLOCK * BLOCK {
-                let cell = [
-                    b[0] + c / (BLOCK * BLOCK),
-                    b[1] + c / BLOCK % BLOCK,
-                    b[2] + c % BLOCK,
-                ];
-                if inside(cell.map(at)) {
-                    solid.push(cell);
-                    near.push(cell.map(|c| (c + 1) / BLOCK));
-                }
-            }
-        }
-        let material = |cell: &[i32; 3]| if cell[0] < n / 2 { SOFT } else { HARD };
-        lambda.import(
-            &solid,
-            &solid.iter().map(|c| material(c).0).collect::<Vec<_>>(),
-        )?;
-        mu.import(
-            &solid,
-            &solid.iter().map(|c| material(c).1).collect::<Vec<_>>(),
-        )?;
-        // The far corners of a cell may be in the next block.
-        near.sort();
-        near.dedup();
-        cells.import(&near)?;
-        let bottom = solid.iter().map(|c| c[1]).min().unwrap_or(0) + n / 32;
-        let start = weigh(&r[1], &mu, bottom)?;
-        turn(&p[1], &r[1], 0.0)?;
+        let cells = solid(n, inside);
+        fill(&cells, n, &blocks, &lambda, &mu)?;
+        let bottom = cells.iter().map(|c| c[1]).min().unwrap_or(0) + n / 32;
+        let start = weigh(&r, &mu, bottom)?;
+        turn(&p, &r, 0.0)?;
         Ok(Fem {
             n,
             u,
@@ -252,8 +316,7 @@ impl Fem {
 
     /// Computes `kp = K p` and returns `p . kp`.
     fn apply(&self) -> Result<f64> {
-        let ([x, y, z], [fx, fy, fz]) = (&self.p, &self.kp);
-        apply(x, y, z, fx, fy, fz, &self.lambda, &self.mu, self.bottom)
+        apply(&self.p, &self.kp, &self.lambda, &self.mu, self.bottom)
     }
 
     /// The residual relative to the initial one.
@@ -265,13 +328,8 @@ impl Fem {
 impl App for Fem {
     fn step(&mut self) -> Result<()> {
         let alpha = (self.left / self.apply()?) as f32;
-        let mut left = 0.0;
-        for c in 0..3 {
-            left += advance(&self.u[c], &self.r[c], &self.p[c], &self.kp[c], alpha)?;
-        }
-        for c in 0..3 {
-            turn(&self.p[c], &self.r[c], (left / self.left) as f32)?;
-        }
+        let left = advance(&self.u, &self.r, &self.p, &self.kp, alpha)?;
+        turn(&self.p, &self.r, (left / self.left) as f32)?;
         self.left = left;
         Ok(())
     }
@@ -279,19 +337,14 @@ impl App for Fem {
     fn sums(&self) -> Result<Vec<(&'static str, f64)>> {
         Ok(vec![
             ("nodes", self.mu.count_active()? as f64),
-            (
-                "u.u",
-                squares(&self.u[0])? + squares(&self.u[1])? + squares(&self.u[2])?,
-            ),
+            ("u.u", squares(&self.u)?),
             ("residual", self.residual()),
         ])
     }
 
     /// Draws the front half, with exaggerated deformation.
     fn picture(&self) -> Result<Picture> {
-        let (nodes, x) = self.u[0].export()?;
-        let (y, z) = (self.u[1].export()?.1, self.u[2].export()?.1);
-        let moved: Vec<Vec3> = (0..x.len()).map(|n| vec3(x[n], y[n], z[n])).collect();
+        let (nodes, moved) = self.u.export()?;
         let most = moved.iter().fold(f32::MIN_POSITIVE, |m, u| m.max(u.norm()));
         let (still, far) = (light(0x2f6fd0), light(0xff7a45));
         let mut canvas = Canvas::new(960);
@@ -354,11 +407,10 @@ mod tests {
         }
         fem.apply().expect("a launch");
         let place = |at: IVec3| ((at.0[0] * n + at.0[1]) * n + at.0[2]) as usize;
-        let vectors = |x: &Components| {
-            let [x, y, z] = [0, 1, 2].map(|c| x[c].to_vec().expect("values"));
-            (0..x.len()).map(|n| vec3(x[n], y[n], z[n])).collect()
-        };
-        let (p, found): (Vec<Vec3>, Vec<Vec3>) = (vectors(&fem.p), vectors(&fem.kp));
+        let (p, found) = (
+            fem.p.to_vec().expect("values"),
+            fem.kp.to_vec().expect("values"),
+        );
         let (lambda, mu) = (
             fem.lambda.to_vec().expect("lambda"),
             fem.mu.to_vec().expect("mu"),

@@ -13,6 +13,7 @@ const BLOCK: i32 = 8;
 const SWEEPS: usize = 2;
 const BOTTOM: usize = 20;
 
+// ANCHOR: kernels
 #[func]
 fn around(x: &Field<f32, 3>, i: i32, j: i32, k: i32) -> f32 {
     x[[i - 1, j, k]]
@@ -108,12 +109,22 @@ fn turn(p: &Field<f32, 3>, z: &Field<f32, 3>, beta: f32) {
     }
 }
 
-/// `sin(8 pi x) cos(8 pi y) sin(8 pi z)` in active cells.
+/// Starts with a solution of zero.
 #[kernel]
-fn source(r: &Field<f32, 3>, n: f32) {
-    for [i, j, k] in r {
-        let at = vec3(i as f32, j as f32, k as f32) * (4.0 * std::f32::consts::TAU / n);
-        r[[i, j, k]] = at.x.sin() * at.y.cos() * at.z.sin();
+fn restart(x: &Field<f32, 3>, r: &Field<f32, 3>, b: &Field<f32, 3>) {
+    for [i, j, k] in x {
+        x[[i, j, k]] = 0.0;
+        r[[i, j, k]] = b[[i, j, k]];
+    }
+}
+// ANCHOR_END: kernels
+
+/// `sin(a i) cos(a j) sin(a k)` in active cells, for an angle `a` from cell to cell.
+#[kernel]
+fn source(b: &Field<f32, 3>, angle: f32) {
+    for [i, j, k] in b {
+        let at = vec3(i as f32, j as f32, k as f32) * angle;
+        b[[i, j, k]] = at.x.sin() * at.y.cos() * at.z.sin();
     }
 }
 
@@ -121,6 +132,8 @@ fn source(r: &Field<f32, 3>, n: f32) {
 #[derive(Debug)]
 pub struct Mgpcg {
     n: i32,
+    /// The right-hand side.
+    b: Field<f32, 3>,
     r: Vec<Field<f32, 3>>,
     z: Vec<Field<f32, 3>>,
     x: Field<f32, 3>,
@@ -136,12 +149,19 @@ pub struct Mgpcg {
 pub fn app(world: &World, scale: Scale) -> Result<Box<dyn App>> {
     let radius = if scale == Scale::Full { 0.1 } else { 0.05 };
     let ball = |at| from_middle(at) < radius;
-    Ok(Box::new(Mgpcg::new(world, 512, ball)?))
+    Ok(Box::new(Mgpcg::new(world, 512, 4.0, ball)?))
 }
 
 impl Mgpcg {
-    /// A solver on the blocks whose centre is inside of a shape in the unit cube.
-    pub fn new(world: &World, n: i32, inside: impl Fn([f32; 3]) -> bool) -> Result<Mgpcg> {
+    /// A solver on the blocks whose centre is inside of a shape in the unit cube, with a right-hand side of so many waves
+    /// along each axis.
+    pub fn new(
+        world: &World,
+        n: i32,
+        waves: f32,
+        inside: impl Fn([f32; 3]) -> bool,
+    ) -> Result<Mgpcg> {
+        // ANCHOR: layout
         let level = |l: usize| {
             world.layout(|root| {
                 let block = root.pointer(IJK, ((n >> l).max(BLOCK) / BLOCK) as i64);
@@ -152,10 +172,11 @@ impl Mgpcg {
                 )
             })
         };
-        let (finest, x, p, ap, r, z) = world.layout(|root| {
+        let (finest, b, x, p, ap, r, z) = world.layout(|root| {
             let block = root.pointer(IJK, (n / BLOCK) as i64);
             (
                 block.cells::<3>("blocks"),
+                block.dense(IJK, BLOCK as i64).place("b"),
                 block.dense(IJK, BLOCK as i64).place("x"),
                 block.dense(IJK, BLOCK as i64).place("p"),
                 block.dense(IJK, BLOCK as i64).place("ap"),
@@ -176,23 +197,64 @@ impl Mgpcg {
             rs.push(r);
             zs.push(z);
         }
-        source(&rs[0], n as f32)?;
-        let start = dot(&rs[0], &rs[0])?;
+        // ANCHOR_END: layout
+        source(&b, waves * std::f32::consts::TAU / n as f32)?;
         let mut solver = Mgpcg {
             n,
+            b,
             r: rs,
             z: zs,
             x,
             p,
             ap,
             rz: 0.0,
-            start,
-            left: start,
+            start: 0.0,
+            left: 0.0,
         };
-        solver.v_cycle()?;
-        solver.rz = dot(&solver.r[0], &solver.z[0])?;
-        turn(&solver.p, &solver.z[0], 0.0)?;
+        solver.restart()?;
         Ok(solver)
+    }
+
+    // ANCHOR: solver
+    /// Starts from zero.
+    fn restart(&mut self) -> Result<()> {
+        restart(&self.x, &self.r[0], &self.b)?;
+        self.start = dot(&self.b, &self.b)?;
+        self.left = self.start;
+        self.v_cycle()?;
+        self.rz = dot(&self.r[0], &self.z[0])?;
+        turn(&self.p, &self.z[0], 0.0)
+    }
+
+    /// Starts from zero and iterates until the residual has fallen to `factor`, at most so many times. Returns the number
+    /// of iterations.
+    pub fn solve(&mut self, factor: f64, most: usize) -> Result<usize> {
+        self.restart()?;
+        for iteration in 1..most {
+            self.descend()?;
+            if self.residual() <= factor {
+                return Ok(iteration);
+            }
+            self.direct()?;
+        }
+        self.descend()?;
+        Ok(most)
+    }
+
+    /// A step along the search direction.
+    fn descend(&mut self) -> Result<()> {
+        let alpha = self.rz / apply(&self.p, &self.ap)?;
+        self.left = advance(&self.x, &self.r[0], &self.p, &self.ap, alpha as f32)?;
+        Ok(())
+    }
+
+    /// The next search direction.
+    fn direct(&mut self) -> Result<()> {
+        self.v_cycle()?;
+        let rz = dot(&self.r[0], &self.z[0])?;
+        turn(&self.p, &self.z[0], (rz / self.rz) as f32)?;
+        self.rz = rz;
+        Ok(())
     }
 
     /// `z = M r`. The post-smoothing reverses the order of colours, so that `M` is symmetric.
@@ -215,6 +277,7 @@ impl Mgpcg {
         }
         Ok(())
     }
+    // ANCHOR_END: solver
 
     /// The residual relative to the initial one.
     pub fn residual(&self) -> f64 {
@@ -228,13 +291,8 @@ impl Mgpcg {
 
 impl App for Mgpcg {
     fn step(&mut self) -> Result<()> {
-        let alpha = self.rz / apply(&self.p, &self.ap)?;
-        self.left = advance(&self.x, &self.r[0], &self.p, &self.ap, alpha as f32)?;
-        self.v_cycle()?;
-        let rz = dot(&self.r[0], &self.z[0])?;
-        turn(&self.p, &self.z[0], (rz / self.rz) as f32)?;
-        self.rz = rz;
-        Ok(())
+        self.descend()?;
+        self.direct()
     }
 
     fn sums(&self) -> Result<Vec<(&'static str, f64)>> {
@@ -277,7 +335,7 @@ mod tests {
         let world = World::cpu().expect("a world");
         let shape = |at: [f32; 3]| from_middle(at) < 0.4 && at[0] > 0.3;
         let n = 32;
-        let mut solver = Mgpcg::new(&world, n, shape).expect("fields");
+        let mut solver = Mgpcg::new(&world, n, 4.0, shape).expect("fields");
         for _ in 0..25 {
             solver.step().expect("a step");
         }

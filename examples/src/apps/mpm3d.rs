@@ -4,13 +4,14 @@
 //! its particles, rebuilt in each substep, and particles are processed block by block. In the plain variant, particles
 //! are processed in memory order. The unbounded variant has a hash node at the root, a floor, and no walls.
 
+use super::fem::Order;
 use super::{App, Scale, noise};
 use wuji::prelude::*;
 use wuji::viewer::Picture;
 use wuji::viewer::{Canvas, Light, light};
 use wuji::{Cells, Result};
 
-const BLOCK: i32 = 4;
+pub const BLOCK: i32 = 4;
 /// The speed of sound is 82 per second: half a node per step on a grid of 128.
 const DT: f32 = 4e-5;
 /// The largest resolution for this time step (CFL condition).
@@ -23,14 +24,54 @@ const GRAVITY: f32 = 9.8;
 /// Boundary cells at each wall.
 const WALL: i32 = 3;
 
+// ANCHOR: kernels
 #[derive(Element, Clone, Copy, Debug, PartialEq)]
-struct Particle {
-    x: Vec3,
-    v: Vec3,
+pub struct Particle {
+    pub x: Vec3,
+    pub v: Vec3,
     /// Affine velocity field (APIC).
-    c: Mat3,
+    pub c: Mat3,
     /// Deformation gradient.
-    f: Mat3,
+    pub f: Mat3,
+}
+
+/// An elastic material.
+#[func]
+trait Elastic {
+    /// Kirchhoff stress of a deformation.
+    fn stress(self, f: Mat3) -> Mat3;
+}
+
+/// Neo-Hookean elasticity.
+#[derive(Element, Clone, Copy, Debug, PartialEq)]
+struct NeoHookean {
+    mu: f32,
+    lambda: f32,
+}
+
+#[func]
+impl Elastic for NeoHookean {
+    fn stress(self, f: Mat3) -> Mat3 {
+        (f * f.transpose() - Mat3::identity()) * self.mu
+            + Mat3::identity() * (self.lambda * f.determinant().ln())
+    }
+}
+
+/// Fixed corotated elasticity.
+#[derive(Element, Clone, Copy, Debug, PartialEq)]
+struct Corotated {
+    mu: f32,
+    lambda: f32,
+}
+
+#[func]
+impl Elastic for Corotated {
+    fn stress(self, f: Mat3) -> Mat3 {
+        let (u, sigma, v) = f.svd();
+        let j = sigma.x * sigma.y * sigma.z;
+        (f - u * v.transpose()) * f.transpose() * (2.0 * self.mu)
+            + Mat3::identity() * (self.lambda * (j - 1.0) * j)
+    }
 }
 
 /// Quadratic B-spline weights of the three nodes around a particle along each axis, one row per node.
@@ -69,7 +110,8 @@ fn time_step(n: f32) -> f32 {
 
 /// Particle to grid (P2G): updates the deformation and scatters mass and momentum.
 #[func]
-fn scatter(
+fn scatter<M: Elastic + Element>(
+    material: M,
     particles: &Field<Particle, 1>,
     p: i32,
     at: IVec3,
@@ -83,11 +125,8 @@ fn scatter(
     let dt = time_step(n);
     q.f = (Mat3::identity() + q.c * dt) * q.f;
     particles[[p]].f = q.f;
-    let j = q.f.determinant();
-    let stress =
-        (q.f * q.f.transpose() - Mat3::identity()) * MU + Mat3::identity() * (LAMBDA * j.ln());
     let volume = 0.125 / (n * n * n);
-    let affine = stress * (-dt * 4.0 * n * n * volume) + q.c * volume;
+    let affine = material.stress(q.f) * (-dt * 4.0 * n * n * volume) + q.c * volume;
     for i in unroll(0..3) {
         for j in unroll(0..3) {
             for k in unroll(0..3) {
@@ -134,7 +173,8 @@ fn sort(particles: &Field<Particle, 1>, bucket: &Field<i32, 4>, n: f32) {
 }
 
 #[kernel]
-fn to_grid_by_bucket(
+fn to_grid_by_bucket<M: Elastic + Element>(
+    material: M,
     particles: &Field<Particle, 1>,
     bucket: &Field<i32, 4>,
     momentum: &Field<Vec3, 3>,
@@ -144,19 +184,21 @@ fn to_grid_by_bucket(
     for [i, j, k, l] in cache(momentum, cache(mass, bucket)) {
         let p = bucket[[i, j, k, l]];
         let at = in_block(base(particles[[p]].x, n), ivec3(i, j, k));
-        scatter(particles, p, at, momentum, mass, n);
+        scatter(material, particles, p, at, momentum, mass, n);
     }
 }
 
 #[kernel]
-fn to_grid(
+fn to_grid<M: Elastic + Element>(
+    material: M,
     particles: &Field<Particle, 1>,
     momentum: &Field<Vec3, 3>,
     mass: &Field<f32, 3>,
     n: f32,
 ) {
     for [p] in particles {
-        scatter(particles, p, base(particles[[p]].x, n), momentum, mass, n);
+        let at = base(particles[[p]].x, n);
+        scatter(material, particles, p, at, momentum, mass, n);
     }
 }
 
@@ -208,6 +250,8 @@ fn to_particles(particles: &Field<Particle, 1>, velocity: &Field<Vec3, 3>, n: f3
     }
 }
 
+// ANCHOR_END: kernels
+
 /// The order in which particles are processed, and the extent of the grid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Variant {
@@ -216,11 +260,26 @@ pub enum Variant {
     Unbounded,
 }
 
+/// The stress of a deformation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Material {
+    NeoHookean,
+    Corotated,
+}
+
+/// How particles and nodes are stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Storage {
+    pub particles: Order,
+    pub grid: Order,
+}
+
 /// The particles and their grid.
 #[derive(Debug)]
 pub struct Mpm3d {
     n: i32,
     variant: Variant,
+    material: Material,
     particles: Field<Particle, 1>,
     blocks: Cells<3>,
     momentum: Field<Vec3, 3>,
@@ -254,37 +313,60 @@ impl Mpm3d {
 
     /// On `n`^3 nodes, with cubes of `side` cells.
     pub fn with_cubes(world: &World, n: i32, side: usize, variant: Variant) -> Result<Mpm3d> {
-        let count = 16 * side.pow(3);
-        let particles = world.layout(|root| root.dense(I, count as i64).place("particles"))?;
+        let all: Vec<Particle> = (0..16 * side.pow(3))
+            .map(|p| {
+                let (x, v) = start(p, n, side);
+                let (c, f) = (Mat3::splat(0.0), Mat3::identity());
+                Particle { x, v, c, f }
+            })
+            .collect();
+        let storage = Storage {
+            particles: Order::Aos,
+            grid: Order::Aos,
+        };
+        Self::with_particles(world, n, &all, variant, Material::NeoHookean, storage)
+    }
+
+    /// On `n`^3 nodes, with these particles.
+    pub fn with_particles(
+        world: &World,
+        n: i32,
+        all: &[Particle],
+        variant: Variant,
+        material: Material,
+        storage: Storage,
+    ) -> Result<Mpm3d> {
+        // ANCHOR: layout
+        let count = all.len() as i64;
+        let particles = world.layout(|root| match storage.particles {
+            Order::Aos => root.dense(I, count).place("particles"),
+            Order::Soa => root.place_soa("particles", |root| root.dense(I, count)),
+        })?;
         let (blocks, momentum, mass, bucket) = world.layout(|root| {
             let block = match variant {
                 Variant::Unbounded => root.hash(IJK).pointer(IJK, 16),
                 _ => root.pointer(IJK, (n / BLOCK) as i64),
             };
-            let node = block.dense(IJK, BLOCK as i64);
-            (
-                block.cells("blocks"),
-                node.place("momentum"),
-                node.place("mass"),
-                block.dynamic_chunked(L, 4096, 256).place("bucket"),
-            )
+            let cells = block.cells("blocks");
+            let (momentum, mass) = match storage.grid {
+                Order::Aos => {
+                    let node = block.dense(IJK, BLOCK as i64);
+                    (node.place("momentum"), node.place("mass"))
+                }
+                Order::Soa => (
+                    block.place_soa("momentum", |block| block.dense(IJK, BLOCK as i64)),
+                    block.dense(IJK, BLOCK as i64).place("mass"),
+                ),
+            };
+            let bucket = block.dynamic_chunked(L, 4096, 256).place("bucket");
+            (cells, momentum, mass, bucket)
         })?;
-        let still = Particle {
-            x: Vec3::splat(0.0),
-            v: Vec3::splat(0.0),
-            c: Mat3::splat(0.0),
-            f: Mat3::identity(),
-        };
-        let all: Vec<Particle> = (0..count)
-            .map(|p| {
-                let (x, v) = start(p, n, side);
-                Particle { x, v, ..still }
-            })
-            .collect();
-        particles.copy_from(&all)?;
+        // ANCHOR_END: layout
+        particles.copy_from(all)?;
         Ok(Mpm3d {
             n,
             variant,
+            material,
             particles,
             blocks,
             momentum,
@@ -292,23 +374,43 @@ impl Mpm3d {
             bucket,
         })
     }
+
+    pub fn particles(&self) -> &Field<Particle, 1> {
+        &self.particles
+    }
+
+    // ANCHOR: substep
+    /// Particle to grid.
+    fn to_grid<M: Elastic + Element>(&self, material: M) -> Result<()> {
+        let (particles, n) = (&self.particles, self.n as f32);
+        let (momentum, mass) = (&self.momentum, &self.mass);
+        if self.variant == Variant::Plain {
+            return to_grid(material, particles, momentum, mass, n);
+        }
+        sort(particles, &self.bucket, n)?;
+        to_grid_by_bucket(material, particles, &self.bucket, momentum, mass, n)
+    }
+
+    fn substep(&self) -> Result<()> {
+        let (n, mu, lambda) = (self.n as f32, MU, LAMBDA);
+        self.blocks.deactivate_all()?;
+        match self.material {
+            Material::NeoHookean => self.to_grid(NeoHookean { mu, lambda })?,
+            Material::Corotated => self.to_grid(Corotated { mu, lambda })?,
+        }
+        let walls = self.variant != Variant::Unbounded;
+        on_grid(&self.momentum, &self.mass, self.n, walls)?;
+        if self.variant == Variant::Plain {
+            return to_particles(&self.particles, &self.momentum, n);
+        }
+        to_particles_by_bucket(&self.particles, &self.bucket, &self.momentum, n)
+    }
+    // ANCHOR_END: substep
 }
 
 impl App for Mpm3d {
     fn step(&mut self) -> Result<()> {
-        let n = self.n as f32;
-        let (particles, bucket) = (&self.particles, &self.bucket);
-        self.blocks.deactivate_all()?;
-        if self.variant == Variant::Plain {
-            to_grid(particles, &self.momentum, &self.mass, n)?;
-            on_grid(&self.momentum, &self.mass, self.n, true)?;
-            return to_particles(particles, &self.momentum, n);
-        }
-        sort(particles, bucket, n)?;
-        to_grid_by_bucket(particles, bucket, &self.momentum, &self.mass, n)?;
-        let walls = self.variant == Variant::Buckets;
-        on_grid(&self.momentum, &self.mass, self.n, walls)?;
-        to_particles_by_bucket(particles, bucket, &self.momentum, n)
+        self.substep()
     }
 
     fn sums(&self) -> Result<Vec<(&'static str, f64)>> {

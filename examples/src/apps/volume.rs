@@ -6,22 +6,38 @@ use wuji::Result;
 use wuji::prelude::*;
 use wuji::viewer::Picture;
 
-const BLOCK: i32 = 8;
+pub const BLOCK: i32 = 8;
 const IMAGE: i64 = 512;
 /// Maximum number of scattering events per path.
 const BOUNCES: i32 = 64;
 /// Extinction at the maximum density, which is 1.
-const EXTINCTION: f32 = 60.0;
-const ALBEDO: f32 = 0.95;
-const LAMP: Vec3 = vec3(1.4, 1.8, -0.6);
-const LAMP_POWER: Vec3 = vec3(60.0, 50.0, 38.0);
+pub const EXTINCTION: f32 = 60.0;
+pub const ALBEDO: f32 = 0.95;
+pub const LAMP: Vec3 = vec3(1.4, 1.8, -0.6);
+pub const LAMP_POWER: Vec3 = vec3(60.0, 50.0, 38.0);
 const SKY: Vec3 = vec3(0.16, 0.24, 0.4);
 
-/// Entry and exit distances of a ray through the unit cube.
+// ANCHOR: kernels
+/// What a picture shows.
+#[derive(Element, Clone, Copy, Debug, PartialEq)]
+pub struct View {
+    /// The extent of the volume.
+    pub size: Vec3,
+    /// Voxels per unit of length.
+    pub resolution: f32,
+    /// Pixels along each axis.
+    pub pixels: f32,
+    /// Light that comes from everywhere outside.
+    pub sky: Vec3,
+    /// Maximum number of scattering events per path.
+    pub bounces: i32,
+}
+
+/// Entry and exit distances of a ray through the volume.
 #[func]
-fn through(origin: Vec3, direction: Vec3) -> Vec2 {
+fn through(origin: Vec3, direction: Vec3, size: Vec3) -> Vec2 {
     let a = -origin / direction;
-    let b = (Vec3::splat(1.0) - origin) / direction;
+    let b = (size - origin) / direction;
     let near = a.min(b).max_component().max(0.0);
     let far = a.max(b).min_component();
     vec2(near, far)
@@ -48,15 +64,15 @@ fn any_direction() -> Vec3 {
 
 /// A stochastic visibility test of the lamp.
 #[func]
-fn lit(density: &Field<f32, 3>, from: Vec3, n: f32) -> Vec3 {
+fn lit(density: &Field<f32, 3>, from: Vec3, view: View) -> Vec3 {
     let way = LAMP - from;
     let distance = way.norm();
     let direction = way / distance;
-    let far = through(from, direction).y;
+    let far = through(from, direction, view.size).y;
     let mut t = free_path();
     let mut seen = true;
     while t < far && seen {
-        if random::<f32>() < sample(density, from + direction * t, n) {
+        if random::<f32>() < sample(density, from + direction * t, view.resolution) {
             seen = false;
         }
         t += free_path();
@@ -71,40 +87,41 @@ fn lit(density: &Field<f32, 3>, from: Vec3, n: f32) -> Vec3 {
 
 /// Adds one path per pixel to the image.
 #[kernel]
-fn trace(density: &Field<f32, 3>, image: &Field<Vec3, 2>, n: f32) {
+fn trace(density: &Field<f32, 3>, image: &Field<Vec3, 2>, view: View) {
     for [i, j] in image {
-        let u = (i as f32 + random::<f32>()) / IMAGE as f32 - 0.5;
-        let v = (j as f32 + random::<f32>()) / IMAGE as f32 - 0.5;
-        let mut origin = vec3(0.5, 0.5, -1.5);
+        let u = (i as f32 + random::<f32>()) / view.pixels - 0.5;
+        let v = (j as f32 + random::<f32>()) / view.pixels - 0.5;
+        let mut origin = vec3(view.size.x * 0.5, view.size.y * 0.5, -1.5);
         let mut direction = vec3(u * 0.7, v * 0.7, 1.0).normalized();
-        let span = through(origin, direction);
+        let span = through(origin, direction, view.size);
         let mut t = span.x;
         let mut far = span.y;
         let mut weight = 1.0;
         let mut light = Vec3::splat(0.0);
         let mut bounces = 0;
-        while bounces < BOUNCES {
+        while bounces < view.bounces {
             t += free_path();
             if t >= far {
                 break;
             }
             let at = origin + direction * t;
-            if random::<f32>() < sample(density, at, n) {
+            if random::<f32>() < sample(density, at, view.resolution) {
                 weight *= ALBEDO;
-                light += lit(density, at, n) * weight;
+                light += lit(density, at, view) * weight;
                 origin = at;
                 direction = any_direction();
                 t = 0.0;
-                far = through(origin, direction).y;
+                far = through(origin, direction, view.size).y;
                 bounces += 1;
             }
         }
-        if bounces < BOUNCES {
-            light += SKY * weight;
+        if bounces < view.bounces {
+            light += view.sky * weight;
         }
         image[[i, j]] += light;
     }
 }
+// ANCHOR_END: kernels
 
 /// The density of a billowing ball.
 #[kernel]
@@ -129,7 +146,7 @@ fn puff(density: &Field<f32, 3>, n: f32) {
 /// The progressive renderer.
 #[derive(Debug)]
 pub struct Volume {
-    n: i32,
+    view: View,
     density: Field<f32, 3>,
     image: Field<Vec3, 2>,
     passes: usize,
@@ -142,37 +159,69 @@ pub fn app(world: &World, scale: Scale) -> Result<Box<dyn App>> {
 }
 
 impl Volume {
+    /// A billowing ball in a cube of `n`^3 voxels, below a sky.
     pub fn new(world: &World, n: i32) -> Result<Volume> {
+        let view = View {
+            size: Vec3::splat(1.0),
+            resolution: n as f32,
+            pixels: IMAGE as f32,
+            sky: SKY,
+            bounces: BOUNCES,
+        };
+        let active = blocks(n, BLOCK, |at| from_middle(at) < 0.5);
+        let volume = Volume::with_blocks(world, [n; 3], &active, view)?;
+        puff(&volume.density, n as f32)?;
+        Ok(volume)
+    }
+
+    /// Empty blocks in a volume of so many voxels, given by their first voxels.
+    pub fn with_blocks(
+        world: &World,
+        voxels: [i32; 3],
+        active: &[[i32; 3]],
+        view: View,
+    ) -> Result<Volume> {
+        // ANCHOR: layout
         let (cells, density) = world.layout(|root| {
-            let block = root.pointer(IJK, (n / BLOCK) as i64);
+            let block = root.pointer(IJK, voxels.map(|n| (n / BLOCK) as i64));
             (
                 block.cells::<3>("blocks"),
                 block.dense(IJK, BLOCK as i64).place("density"),
             )
         })?;
-        let image = world.field("image", [IMAGE, IMAGE])?;
-        let active = blocks(n, BLOCK, |at| from_middle(at) < 0.5);
+        let image = world.field("image", [view.pixels as i64; 2])?;
+        // ANCHOR_END: layout
         let at: Vec<[i32; 3]> = active.iter().map(|b| b.map(|c| c / BLOCK)).collect();
         cells.import(&at)?;
-        puff(&density, n as f32)?;
         Ok(Volume {
-            n,
+            view,
             density,
             image,
             passes: 0,
         })
+    }
+
+    pub fn density(&self) -> &Field<f32, 3> {
+        &self.density
+    }
+
+    /// The mean of all passes so far.
+    pub fn image(&self) -> Result<Vec<Vec3>> {
+        let scale = 1.0 / self.passes.max(1) as f32;
+        let sums = self.image.to_vec()?;
+        Ok(sums.into_iter().map(|sum| sum * scale).collect())
     }
 }
 
 impl App for Volume {
     fn step(&mut self) -> Result<()> {
         self.passes += 1;
-        trace(&self.density, &self.image, self.n as f32)
+        trace(&self.density, &self.image, self.view)
     }
 
     fn sums(&self) -> Result<Vec<(&'static str, f64)>> {
-        let image = self.image.to_vec()?;
-        let scale = 1.0 / (image.len() * self.passes.max(1)) as f64;
+        let image = self.image()?;
+        let scale = 1.0 / image.len() as f64;
         let mean = |c: usize| image.iter().map(|p| f64::from(p.0[c])).sum::<f64>() * scale;
         Ok(vec![
             ("voxels", self.density.count_active()? as f64),
@@ -182,13 +231,9 @@ impl App for Volume {
     }
 
     fn picture(&self) -> Result<Picture> {
-        let size = IMAGE as usize;
-        let image = self.image.to_vec()?;
-        let scale = 1.0 / self.passes.max(1) as f32;
-        let tone = |x: f32| {
-            let x = x * scale;
-            ((x / (1.0 + x)).powf(1.0 / 2.2) * 255.0) as u8
-        };
+        let size = self.view.pixels as usize;
+        let image = self.image()?;
+        let tone = |x: f32| ((x / (1.0 + x)).powf(1.0 / 2.2) * 255.0) as u8;
         let pixels = (0..size * size)
             .map(|p| image[p % size * size + size - 1 - p / size].0.map(tone))
             .collect();
@@ -201,9 +246,10 @@ impl App for Volume {
 
     fn size(&self) -> Result<String> {
         let voxels = self.density.count_active()?;
+        let (n, pixels) = (self.view.size * self.view.resolution, self.view.pixels);
         Ok(format!(
-            "{voxels} of {0}x{0}x{0} voxels, {IMAGE}x{IMAGE} pixels",
-            self.n
+            "{voxels} of {}x{}x{} voxels, {pixels}x{pixels} pixels",
+            n.x, n.y, n.z
         ))
     }
 }
@@ -218,7 +264,7 @@ mod tests {
         for [p] in hits {
             let origin = vec3(0.5, 0.5, -1.0);
             let direction = vec3(0.0001, 0.0001, 1.0);
-            let span = through(origin, direction);
+            let span = through(origin, direction, Vec3::splat(1.0));
             let mut t = span.x + free_path();
             while t < span.y && hits[[p]] == 0 {
                 if random::<f32>() < sample(density, origin + direction * t, n) {

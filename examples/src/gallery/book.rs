@@ -21,7 +21,7 @@ fn picture(example: &Example) -> (u32, u32, &'static str) {
         "path_tracer" => (256, 96, "png"),
         "isosurface" => (80, 1, "png"),
         "coral" => (200, 24, "png"),
-        // Applications in the size of the paper, unless that takes minutes.
+        // Applications in the large size, unless that takes minutes.
         "fem" | "mgpcg" | "sparse_conv" => (2, example.frames as u32, "png"),
         _ => (1, example.frames as u32, "png"),
     }

@@ -5,7 +5,10 @@ use crate::apps::{App, Scale, conv, fem, mgpcg, mpm3d, volume};
 use std::cell::RefCell;
 use wuji::World;
 
-const SIZE: (&str, usize) = ("1 is small, 2 is the size of the paper", 1);
+const SIZE: (&str, usize) = (
+    "1 is small, 2 is large; `cargo xtask bench paper` has the sizes of the paper",
+    1,
+);
 
 /// Runs an application with `steps` per frame.
 fn play(

@@ -1,0 +1,85 @@
+//! A submanifold convolution of 16 by 16 channels on the voxels of a generated animal.
+
+use std::sync::Arc;
+
+use wuji::World;
+use wuji_examples::apps::App;
+use wuji_examples::apps::conv::{self, Activity, Conv};
+
+use super::reference::conv::{Layer, Row};
+use super::{Application, Size, lines, shapes, sorted};
+use crate::case::{Contender, launches, made};
+use crate::pool::Pool;
+
+/// A hundredth of the voxels: the surface.
+pub const SURFACE: Application = Application {
+    name: "conv_1",
+    title: "Sparse CNN, 1%",
+    size: |size| format!("{0}^3", side(size)),
+    ours: |world, size| ours(world, side(size), &surface(side(size))),
+    reference: |pool, size| reference(pool, side(size), &surface(side(size))),
+    tolerance: 1e-5,
+    lines: counted,
+};
+
+/// A tenth of the voxels: the solid body.
+pub const SOLID: Application = Application {
+    name: "conv_10",
+    title: "Sparse CNN, 10%",
+    ours: |world, size| ours(world, side(size), &solid(side(size))),
+    reference: |pool, size| reference(pool, side(size), &solid(side(size))),
+    ..SURFACE
+};
+
+fn side(size: Size) -> i32 {
+    match size {
+        Size::Small => 64,
+        Size::Paper => 256,
+    }
+}
+
+fn surface(n: i32) -> Vec<[i32; 3]> {
+    shapes::lowest(n, 0.01, |at| shapes::bunny(at).abs())
+}
+
+fn solid(n: i32) -> Vec<[i32; 3]> {
+    shapes::lowest(n, 0.1, shapes::bunny)
+}
+
+fn counted() -> (usize, usize) {
+    let ours = include_str!("../../../examples/src/apps/conv.rs");
+    (
+        lines::count(include_str!("reference/conv.rs"), &["layer"]),
+        lines::count(ours, &["kernel", "layout"]),
+    )
+}
+
+fn ours(world: &World, n: i32, voxels: &[[i32; 3]]) -> wuji::Result<Box<dyn Contender>> {
+    let mut conv = Conv::with_voxels(world, n, voxels, Activity::Voxels)?;
+    let output = conv.output().clone();
+    let world = world.clone();
+    let run = move || {
+        conv.step()?;
+        world.synchronize()
+    };
+    let view = move || {
+        let (voxels, values) = output.export()?;
+        Ok(sorted(voxels, values.iter().map(|v| v.0)))
+    };
+    Ok(launches(run, view))
+}
+
+fn reference(pool: &Arc<Pool>, n: i32, voxels: &[[i32; 3]]) -> Box<dyn Contender> {
+    let weights = conv::weights().iter().map(|w| Row(w.0)).collect();
+    let layer = Layer::new(n as usize, voxels, |at| Row(conv::input(at, n).0), weights);
+    let pool = Arc::clone(pool);
+    made(
+        layer,
+        move |layer: &mut Layer| layer.apply(&pool),
+        |layer| {
+            let rows = 1..layer.output.len();
+            let at = rows.clone().map(|row| layer.coordinates(row)).collect();
+            sorted(at, rows.map(|row| layer.output[row].0))
+        },
+    )
+}

@@ -1,0 +1,96 @@
+//! Poisson's equation on a dense cube, solved until the residual has fallen to a millionth.
+
+use std::f32::consts::TAU;
+use std::sync::Arc;
+
+use wuji::World;
+use wuji_examples::apps::mgpcg::Mgpcg;
+
+use super::reference::mgpcg::Solver;
+use super::{Application, Size, lines};
+use crate::case::{Contender, launches, made};
+use crate::pool::Pool;
+
+pub const MGPCG: Application = Application {
+    name: "mgpcg",
+    title: "MGPCG solver",
+    size: |size| format!("{0}^3", side(size)),
+    ours,
+    reference,
+    tolerance: 1e-4,
+    lines: || {
+        let ours = include_str!("../../../examples/src/apps/mgpcg.rs");
+        (
+            lines::count(include_str!("reference/mgpcg.rs"), &["solver"]),
+            lines::count(ours, &["kernels", "layout", "solver"]),
+        )
+    },
+};
+
+/// When to stop.
+const FACTOR: f64 = 1e-6;
+/// More iterations than any of the solvers needs.
+const MOST: usize = 100;
+
+fn side(size: Size) -> i32 {
+    match size {
+        Size::Small => 64,
+        Size::Paper => 256,
+    }
+}
+
+fn ours(world: &World, size: Size) -> wuji::Result<Box<dyn Contender>> {
+    let n = side(size);
+    let solver = Mgpcg::new(world, n, 1.0, |_| true)?;
+    let solution = solver.solution().clone();
+    let mut solver = solver;
+    let run = move || {
+        let iterations = solver.solve(FACTOR, MOST)?;
+        converged(iterations)
+    };
+    Ok(launches(run, move || solution.to_vec()))
+}
+
+fn converged(iterations: usize) -> wuji::Result<()> {
+    if iterations < MOST {
+        return Ok(());
+    }
+    let what = format!("the solver has not converged in {MOST} iterations");
+    Err(wuji::Error::new("W0520", what))
+}
+
+fn reference(pool: &Arc<Pool>, size: Size) -> Box<dyn Contender> {
+    let n = side(size) as usize;
+    let angle = TAU / n as f32;
+    let source = |[i, j, k]: [usize; 3]| {
+        let at = |c: usize| c as f32 * angle;
+        at(i).sin() * at(j).cos() * at(k).sin()
+    };
+    let pool = Arc::clone(pool);
+    made(
+        Solver::new(n, source),
+        move |solver: &mut Solver| {
+            solver.solve(&pool, FACTOR, MOST);
+        },
+        Solver::solution,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Both need the same number of iterations.
+    #[test]
+    fn the_reference_converges_as_ours() {
+        let world = World::builder().threads(2).build().expect("a world");
+        let mut ours = Mgpcg::new(&world, 64, 1.0, |_| true).expect("fields");
+        let steps = ours.solve(FACTOR, MOST).expect("a solution");
+        let angle = TAU / 64.0;
+        let at = |c: usize| c as f32 * angle;
+        let mut solver = Solver::new(64, |[i, j, k]| at(i).sin() * at(j).cos() * at(k).sin());
+        let by_hand = solver.solve(&Pool::new(2), FACTOR, MOST);
+        assert!(steps.abs_diff(by_hand) <= 1, "{steps} {by_hand}");
+        assert!(steps < MOST);
+    }
+}

@@ -1,0 +1,263 @@
+//! The applications of the 2019 paper on spatially sparse data structures, as it states them, against hand-written references.
+//! `wuji-bench --paper` prints its tables.
+
+mod conv;
+mod fem;
+mod lines;
+pub mod measure;
+mod mgpcg;
+mod mpm;
+pub mod reference;
+mod shapes;
+pub mod tables;
+mod volume;
+
+use std::sync::Arc;
+
+use wuji::World;
+
+use crate::case::Contender;
+use crate::pool::Pool;
+use crate::sparse::ablation::ACCESS;
+use measure::{Device, Threads, Variant};
+
+/// Prepares a program in a world.
+pub type Make = fn(&World, Size) -> wuji::Result<Box<dyn Contender>>;
+
+/// How large the problems are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Size {
+    /// Takes seconds on a few cores.
+    Small,
+    /// That of the paper.
+    Paper,
+}
+
+/// One row of table 2.1.
+#[derive(Clone, Copy)]
+pub struct Application {
+    /// For filters.
+    pub name: &'static str,
+    /// The name in the paper.
+    pub title: &'static str,
+    pub size: fn(Size) -> String,
+    pub ours: Make,
+    pub reference: fn(&Arc<Pool>, Size) -> Box<dyn Contender>,
+    /// The largest accepted difference of the results, relative to the largest number.
+    pub tolerance: f32,
+    /// Lines of code of the reference and of ours.
+    pub lines: fn() -> (usize, usize),
+}
+
+/// All of them, in the order of the paper.
+pub const ALL: [Application; 6] = [
+    mpm::MPM,
+    fem::FEM,
+    mgpcg::MGPCG,
+    conv::SURFACE,
+    conv::SOLID,
+    volume::VOLUME,
+];
+
+/// One of the tables 2.2 to 2.5.
+pub struct Ablation {
+    /// For filters.
+    pub name: &'static str,
+    pub title: &'static str,
+    pub size: fn(Size) -> String,
+    /// What the variants are compared with.
+    pub full: Variant,
+    pub variants: Vec<Variant>,
+    /// Kernels whose times are also shown.
+    pub kernels: &'static [&'static str],
+    /// The largest accepted difference between the variants.
+    pub tolerance: f32,
+}
+
+/// A variant without some passes.
+const fn without(name: &'static str, without: &'static [&'static str], make: Make) -> Variant {
+    Variant {
+        name,
+        without,
+        threads: Threads::All,
+        make,
+    }
+}
+
+/// The tables of ablations; rows about threads and vectors exist only on a CPU.
+pub fn ablations(device: Device) -> Vec<Ablation> {
+    let mut all = vec![particle_layouts(), scratchpads(), elasticity(), solver()];
+    if device == Device::Gpu {
+        let both = |v: &Variant| v.threads == Threads::All && !v.without.contains(&"vectorize");
+        for table in &mut all {
+            table.variants.retain(both);
+        }
+    }
+    all
+}
+
+/// Table 2.2.
+fn particle_layouts() -> Ablation {
+    Ablation {
+        name: "table_2_2",
+        title: "Table 2.2: layouts of particles",
+        size: mpm::MPM.size,
+        full: without("AOS, ordered", &[], mpm::MPM.ours),
+        variants: vec![
+            without("SOA, ordered", &[], mpm::soa_sorted),
+            without("SOA, shuffled", &[], mpm::soa_shuffled),
+            without("AOS, ordered", &[], mpm::MPM.ours),
+            without("AOS, shuffled", &[], mpm::aos_shuffled),
+        ],
+        kernels: &[],
+        tolerance: mpm::MPM.tolerance,
+    }
+}
+
+/// Table 2.3.
+fn scratchpads() -> Ablation {
+    let make = mpm::MPM.ours;
+    Ablation {
+        name: "table_2_3",
+        title: "Table 2.3: scratchpads of the material point method",
+        size: mpm::MPM.size,
+        full: without("with scratchpads", &[], make),
+        variants: vec![
+            without("no scratchpads", &["scratchpads"], make),
+            without("with scratchpads", &[], make),
+        ],
+        kernels: &["to_grid_by_bucket", "to_particles_by_bucket"],
+        tolerance: mpm::MPM.tolerance,
+    }
+}
+
+/// Table 2.4.
+fn elasticity() -> Ablation {
+    let make = fem::FEM.ours;
+    Ablation {
+        name: "table_2_4",
+        title: "Table 2.4: the elasticity operator",
+        size: fem::FEM.size,
+        full: without("all optimizations", &[], make),
+        variants: vec![
+            Variant {
+                threads: Threads::One,
+                ..without("no multithreading", &[], make)
+            },
+            without("no vectorization", &["vectorize"], make),
+            without("no simplification I", &["simplify"], make),
+            without("no access lowering", ACCESS, make),
+            without(
+                "no simplification II",
+                &["simplify_lowered", "cleanup"],
+                make,
+            ),
+            without("AOS instead of SOA", &[], fem::array_of_structs),
+            without("all optimizations", &[], make),
+        ],
+        kernels: &[],
+        tolerance: fem::FEM.tolerance,
+    }
+}
+
+/// Table 2.5.
+fn solver() -> Ablation {
+    let make = mgpcg::MGPCG.ours;
+    Ablation {
+        name: "table_2_5",
+        title: "Table 2.5: the Poisson solver",
+        size: mgpcg::MGPCG.size,
+        full: without("all optimizations", &[], make),
+        variants: vec![
+            Variant {
+                threads: Threads::One,
+                ..without("no multithreading", &[], make)
+            },
+            without("no vectorization", &["vectorize"], make),
+            without("no access lowering", ACCESS, make),
+            without("all optimizations", &[], make),
+        ],
+        kernels: &[],
+        tolerance: mgpcg::MGPCG.tolerance,
+    }
+}
+
+/// Values in the order of their coordinates.
+fn sorted<const C: usize>(
+    coordinates: Vec<[i32; 3]>,
+    values: impl Iterator<Item = [f32; C]>,
+) -> Vec<f32> {
+    let mut all: Vec<([i32; 3], [f32; C])> = coordinates.into_iter().zip(values).collect();
+    all.sort_by_key(|(at, _)| *at);
+    all.into_iter().flat_map(|(_, value)| value).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::case::difference;
+    use wuji::{CacheChoice, Tier};
+
+    /// Runs an application and its reference a few times and compares the results.
+    fn check(application: &Application) {
+        let builder = World::builder().cache(CacheChoice::Off).threads(2);
+        let world = builder.tier(Tier::Fast).build().expect("a world");
+        let mut ours = (application.ours)(&world, Size::Small).expect("fields");
+        let mut by_hand = (application.reference)(&Arc::new(Pool::new(2)), Size::Small);
+        for _ in 0..2 {
+            ours.run().expect("a run");
+            by_hand.run().expect("a run");
+        }
+        let (a, b) = (
+            ours.result().expect("ours"),
+            by_hand.result().expect("theirs"),
+        );
+        assert!(
+            b.iter().any(|x| *x != 0.0),
+            "{}: no result",
+            application.name
+        );
+        let far = difference(&a, &b);
+        assert!(
+            far <= application.tolerance,
+            "{}: {far:.1e}",
+            application.name
+        );
+        let (theirs, ours) = (application.lines)();
+        assert!(theirs > 0 && ours > 0, "{}: no lines", application.name);
+    }
+
+    #[test]
+    fn fem() {
+        check(&fem::FEM);
+        check(&Application {
+            name: "fem_aos",
+            ours: fem::array_of_structs,
+            ..fem::FEM
+        });
+    }
+
+    #[test]
+    fn mpm() {
+        check(&mpm::MPM);
+        for ours in [mpm::soa_sorted, mpm::soa_shuffled, mpm::aos_shuffled] {
+            check(&Application { ours, ..mpm::MPM });
+        }
+    }
+
+    #[test]
+    fn mgpcg() {
+        check(&mgpcg::MGPCG);
+    }
+
+    #[test]
+    fn volume() {
+        check(&volume::VOLUME);
+    }
+
+    #[test]
+    fn conv() {
+        check(&conv::SURFACE);
+        check(&conv::SOLID);
+    }
+}

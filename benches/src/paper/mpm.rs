@@ -1,0 +1,161 @@
+//! MLS-MPM of an elastic body: particles in a generated dragon, corotated elasticity, a sparse grid.
+
+use std::sync::Arc;
+
+use wuji::World;
+use wuji::prelude::*;
+use wuji_examples::apps::App;
+use wuji_examples::apps::fem::Order;
+use wuji_examples::apps::mpm3d::{BLOCK, Material, Mpm3d, Particle, Storage, Variant};
+
+use super::reference::mpm::{self as by_hand, State};
+use super::{Application, Size, lines, shapes};
+use crate::case::{Contender, launches, made, noise};
+use crate::pool::Pool;
+
+pub const MPM: Application = Application {
+    name: "mpm",
+    title: "MLS-MPM",
+    size: |size| format!("{} in {1}^3", count(size), side(size)),
+    ours: |world, size| ours(world, size, Order::Aos, Memory::Sorted),
+    reference,
+    tolerance: 2e-4,
+    lines: || {
+        let ours = include_str!("../../../examples/src/apps/mpm3d.rs");
+        (
+            lines::count(include_str!("reference/mpm.rs"), &["substep"]),
+            lines::count(ours, &["kernels", "layout", "substep"]),
+        )
+    },
+};
+
+/// The order of particles in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Memory {
+    /// By block.
+    Sorted,
+    Shuffled,
+}
+
+pub fn soa_sorted(world: &World, size: Size) -> wuji::Result<Box<dyn Contender>> {
+    ours(world, size, Order::Soa, Memory::Sorted)
+}
+
+pub fn soa_shuffled(world: &World, size: Size) -> wuji::Result<Box<dyn Contender>> {
+    ours(world, size, Order::Soa, Memory::Shuffled)
+}
+
+pub fn aos_shuffled(world: &World, size: Size) -> wuji::Result<Box<dyn Contender>> {
+    ours(world, size, Order::Aos, Memory::Shuffled)
+}
+
+fn side(size: Size) -> i32 {
+    match size {
+        Size::Small => 64,
+        Size::Paper => 256,
+    }
+}
+
+fn count(size: Size) -> usize {
+    match size {
+        Size::Small => 775_196 / 64,
+        Size::Paper => 775_196,
+    }
+}
+
+/// The time step of the example at this resolution.
+fn time_step(n: i32) -> f32 {
+    4e-5 * (128.0 / n as f32).min(1.0)
+}
+
+/// Eight particles in each cell of a falling and turning dragon that is stretched and sheared, by block.
+fn particles(size: Size) -> Vec<Particle> {
+    let n = side(size);
+    let cells = count(size).div_ceil(8);
+    let mut all = shapes::lowest(n, cells as f64 / f64::from(n).powi(3), shapes::dragon);
+    all.sort_by_key(|cell| (cell.map(|c| c / BLOCK), *cell));
+    let f = Matrix([[1.05, 0.1, 0.0], [-0.05, 0.97, 0.02], [0.0, 0.03, 1.02]]);
+    (0..count(size))
+        .map(|p| {
+            let cell = all[p / 8];
+            let x: [f32; 3] =
+                std::array::from_fn(|d| (cell[d] as f32 + noise(3 * p + d)) / n as f32);
+            let v = vec3(2.0 * (0.5 - x[1]), -1.0 + 2.0 * (x[0] - 0.5), x[2] - 0.5);
+            Particle {
+                x: Vector(x),
+                v,
+                c: Mat3::splat(0.0),
+                f,
+            }
+        })
+        .collect()
+}
+
+/// For each place in memory, the number of its particle.
+fn order(count: usize, memory: Memory) -> Vec<u32> {
+    let mut order: Vec<u32> = (0..count as u32).collect();
+    if memory == Memory::Shuffled {
+        order.sort_by_key(|p| (noise(*p as usize + 1_000_003).to_bits(), *p));
+    }
+    order
+}
+
+/// Velocities, in the order of the numbers of particles.
+fn velocities(of: impl Iterator<Item = [f32; 3]>, order: &[u32]) -> Vec<f32> {
+    let mut all = vec![[0.0; 3]; order.len()];
+    for (v, number) in of.zip(order) {
+        all[*number as usize] = v;
+    }
+    all.into_iter().flatten().collect()
+}
+
+fn ours(
+    world: &World,
+    size: Size,
+    layout: Order,
+    memory: Memory,
+) -> wuji::Result<Box<dyn Contender>> {
+    let start = particles(size);
+    let order = order(start.len(), memory);
+    let all: Vec<Particle> = order.iter().map(|p| start[*p as usize]).collect();
+    let storage = Storage {
+        particles: layout,
+        grid: Order::Soa,
+    };
+    let (n, material) = (side(size), Material::Corotated);
+    let mut mpm = Mpm3d::with_particles(world, n, &all, Variant::Buckets, material, storage)?;
+    let particles = mpm.particles().clone();
+    let world = world.clone();
+    let run = move || {
+        mpm.step()?;
+        world.synchronize()
+    };
+    let view = move || {
+        let all = particles.to_vec()?;
+        Ok(velocities(all.iter().map(|p| p.v.0), &order))
+    };
+    Ok(launches(run, view))
+}
+
+fn reference(pool: &Arc<Pool>, size: Size) -> Box<dyn Contender> {
+    let flat = |m: Mat3| std::array::from_fn(|e| m.0[e / 3][e % 3]);
+    let particles: Vec<by_hand::Particle> = particles(size)
+        .iter()
+        .map(|p| by_hand::Particle {
+            x: p.x.0,
+            v: p.v.0,
+            c: flat(p.c),
+            f: flat(p.f),
+        })
+        .collect();
+    let (n, dt) = (side(size), time_step(side(size)));
+    let material = by_hand::Material::Corotated;
+    let state = State::new(n as usize, particles, dt, material, pool.threads());
+    let pool = Arc::clone(pool);
+    let numbers = order(count(size), Memory::Sorted);
+    made(
+        state,
+        move |state: &mut State| state.substep(&pool),
+        move |state| velocities(state.particles.iter().map(|p| p.v), &numbers),
+    )
+}
