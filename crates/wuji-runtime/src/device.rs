@@ -310,7 +310,7 @@ impl Device {
             .collect();
         let remarks = serial_loops_left(module, options);
         for remark in remarks.into_iter().filter(|r| long.contains(&r.at)) {
-            self.env.log.say(Level::Warn, || remark.to_string());
+            self.env.log.say(Level::Warn, || format!("W0313: {remark}"));
         }
     }
 

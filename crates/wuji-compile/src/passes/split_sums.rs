@@ -69,7 +69,7 @@ fn plans(env: &Env, f: &Function, reassociates: bool) -> Vec<Plan> {
         let legal = !sums.is_empty()
             && sums
                 .iter()
-                .all(|s| can_share(s.op) && (reassociates || exact(s)))
+                .all(|s| can_share(s.op) && s.through.is_empty() && (reassociates || exact(s)))
             && is_plain(f, body, inner);
         legal.then(|| Plan {
             foreach,

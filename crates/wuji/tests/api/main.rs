@@ -53,6 +53,7 @@ mod sparse_semantics;
 mod sparse_stress;
 mod specialize;
 mod split_fields;
+mod split_sums;
 mod stopping;
 mod task_loops;
 mod tiers;

@@ -193,6 +193,49 @@ fn the_launch_knows_how_long_a_loop_is() -> Result<()> {
     Ok(())
 }
 
+/// A sum over two axes, some terms of which do not count.
+#[kernel]
+fn energy(x: &Field<f64, 2>, rounds: i32) -> f64 {
+    let mut k = 0;
+    let (mut sum, mut count) = (0.0f64, 0);
+    while k < rounds {
+        sum = 1.0;
+        count = 0;
+        for [i, j] in x {
+            let v = x[[i, j]];
+            x[[i, j]] = 0.5 * v;
+            sum += v;
+            if v > 1.0 {
+                sum += v * v;
+                count += 1;
+            }
+        }
+        k += 1;
+    }
+    sum + f64::from(count)
+}
+
+#[test]
+fn sums_over_two_axes() -> Result<()> {
+    let w = world();
+    let x = w.field::<f64, 2>("x", [70, 90])?;
+    let values: Vec<f64> = (0..70 * 90).map(|i| f64::from(i % 37) * 0.25).collect();
+    x.copy_from(&values)?;
+    let found = energy(&x, 3)?;
+    let term = |v: f64| if v > 1.0 { v + v * v + 1.0 } else { v };
+    let expected = 1.0 + values.iter().map(|v| term(0.25 * v)).sum::<f64>();
+    assert!(
+        (found - expected).abs() < 1e-9 * expected,
+        "{found} {expected}"
+    );
+    assert!(
+        !w.explain()
+            .iter()
+            .any(|r| r.to_string().contains("one thread:"))
+    );
+    Ok(())
+}
+
 /// A serial loop around a stencil.
 #[kernel]
 fn smooth(x: &Field<f32, 2>, y: &Field<f32, 2>, rounds: i32) {

@@ -131,6 +131,7 @@ fn parallelize(env: &mut Env, f: &mut Function, parallel: &ParallelLoop, subst: 
     for sum in &parallel.sums {
         add_in_temp(env, f, (inst, body), sum, subst);
     }
+    drop_carried(f, &parallel.sums, subst);
     let data = &mut f.insts[inst];
     data.op = Op::ForEach(label, Domain::Range { rank: 1 }, LoopHints::default());
     data.args.truncate(2);
@@ -174,6 +175,28 @@ fn add_in_temp(
     }
     // Nobody sees the sums so far.
     subst.set(f.regions[body].params[sum.number + 1], first);
+}
+
+/// Loops inside no longer carry the sums.
+fn drop_carried(f: &mut Function, sums: &[Sum], subst: &mut Substitution) {
+    let mut through: Vec<(Inst, usize)> = sums.iter().flat_map(|s| s.through.clone()).collect();
+    through.sort_by_key(|(inst, number)| (*inst, std::cmp::Reverse(*number)));
+    for (inst, number) in through {
+        let first = f.insts[inst].args.remove(3 + number);
+        let result = f.insts[inst].results.remove(number);
+        subst.set(result, first);
+        let body = f.insts[inst].regions[0];
+        let own = f.regions[body].params.remove(number + 1);
+        subst.set(own, first);
+        let label = f.insts[inst].op.label();
+        for r in f.regions_in(body) {
+            if let Term::Continue(l, values) = &mut f.regions[r].term
+                && Some(*l) == label
+            {
+                values.remove(number);
+            }
+        }
+    }
 }
 
 /// An instruction that runs only where a condition has a value.

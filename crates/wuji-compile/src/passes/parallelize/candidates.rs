@@ -11,7 +11,7 @@ use wuji_ir::module::{Env, Function};
 use wuji_ir::ops::*;
 
 /// Work of a loop, in units of cost, that is worth a task of its own.
-const WORTH_A_TASK: u64 = 4096;
+const WORTH_A_TASK: u64 = 1 << 14;
 /// On a GPU, the iterations that are worth one.
 const FEWEST_ON_GPU: u64 = 32;
 

@@ -3,7 +3,7 @@
 use rustc_hash::FxHashMap;
 use wuji_ir::entities::{Inst, Region, Value};
 use wuji_ir::module::{Function, Term};
-use wuji_ir::ops::{AtomicOp, BinOp, Op};
+use wuji_ir::ops::{AtomicOp, BinOp, ForKind, Op};
 
 /// A carried value to which every iteration applies one operation that commutes.
 pub(in crate::passes) struct Sum {
@@ -11,6 +11,8 @@ pub(in crate::passes) struct Sum {
     pub(in crate::passes) number: usize,
     pub(in crate::passes) op: AtomicOp,
     pub(in crate::passes) updates: Vec<Update>,
+    /// Loops inside that carry it, too, with its number there.
+    pub(in crate::passes) through: Vec<(Inst, usize)>,
 }
 
 /// One update of a sum.
@@ -60,7 +62,6 @@ impl Sum {
         (inst, body): (Inst, Region),
         number: usize,
     ) -> Option<Sum> {
-        let label = f.insts[inst].op.label()?;
         let carried = f.regions[body].params[number + 1];
         let mut chain = Chain {
             f,
@@ -68,23 +69,17 @@ impl Sum {
             carried,
             op: None,
             updates: Vec::new(),
+            through: Vec::new(),
             select: None,
             conditions: Vec::new(),
             passed: 0,
         };
-        for r in f.regions_in(body) {
-            if let Term::Continue(l, values) = &f.regions[r].term
-                && *l == label
-            {
-                chain.follow(values[number])?;
-            }
-        }
-        // Every use of the value hands it on.
-        (chain.passed == uses.get(carried)).then_some(())?;
+        chain.follow_rounds((inst, body), number)?;
         Some(Sum {
             number,
             op: chain.op.unwrap_or(AtomicOp::Add),
             updates: chain.updates,
+            through: chain.through,
         })
     }
 }
@@ -96,6 +91,7 @@ struct Chain<'a> {
     carried: Value,
     op: Option<AtomicOp>,
     updates: Vec<Update>,
+    through: Vec<(Inst, usize)>,
     /// The outermost `select` around the current value, and the conditions under which it counts.
     select: Option<Inst>,
     conditions: Vec<(Value, bool)>,
@@ -104,6 +100,36 @@ struct Chain<'a> {
 }
 
 impl Chain<'_> {
+    /// Follows what the iterations of a loop carry on.
+    fn follow_rounds(&mut self, (inst, body): (Inst, Region), number: usize) -> Option<()> {
+        let f = self.f;
+        let label = f.insts[inst].op.label()?;
+        for r in f.regions_in(body) {
+            match &f.regions[r].term {
+                Term::Continue(l, values) if *l == label => self.follow(values[number])?,
+                Term::Break(l, _) if *l == label => return None,
+                _ => {}
+            }
+        }
+        // Every use of the value hands it on.
+        (self.passed == self.uses.get(self.carried)).then_some(())
+    }
+
+    /// Follows a sum through a loop inside.
+    fn follow_loop(&mut self, inst: Inst, number: usize) -> Option<()> {
+        let data = &self.f.insts[inst];
+        let body = data.regions[0];
+        let own = self.f.regions[body].params[number + 1];
+        let around = (
+            std::mem::replace(&mut self.carried, own),
+            std::mem::take(&mut self.passed),
+        );
+        self.follow_rounds((inst, body), number)?;
+        (self.carried, self.passed) = around;
+        self.through.push((inst, number));
+        self.follow(data.args[3 + number])
+    }
+
     fn follow(&mut self, v: Value) -> Option<()> {
         if v == self.carried {
             self.passed += 1;
@@ -143,6 +169,10 @@ impl Chain<'_> {
                 Some(())
             }
             // The conditions of a `select` behind it are not known inside.
+            Op::For(_, ForKind::Serial) if self.select.is_none() => {
+                let number = data.results.iter().position(|r| *r == v)?;
+                self.follow_loop(inst, number)
+            }
             Op::If if self.select.is_none() => {
                 let number = data.results.iter().position(|r| *r == v)?;
                 for r in &data.regions {
@@ -171,6 +201,10 @@ impl Chain<'_> {
         let data = &self.f.insts[inst];
         match data.op {
             Op::Binary(op) => atomic(op).is_some() && data.args.iter().any(|a| self.leads_here(*a)),
+            Op::For(..) => {
+                let number = data.results.iter().position(|r| *r == v);
+                number.is_some_and(|k| self.leads_here(data.args[3 + k]))
+            }
             Op::Select => data.args[1..].iter().any(|a| self.leads_here(*a)),
             Op::If => {
                 let number = data.results.iter().position(|r| *r == v);
