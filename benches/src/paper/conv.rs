@@ -6,6 +6,7 @@ use wuji::World;
 use wuji_examples::apps::App;
 use wuji_examples::apps::conv::{self, Activity, Conv};
 
+use super::cuda::Cuda;
 use super::reference::conv::{Layer, Row};
 use super::{Application, Size, lines, shapes, sorted};
 use crate::case::{Contender, launches, made};
@@ -20,6 +21,7 @@ pub const SURFACE: Application = Application {
     reference: |pool, size| reference(pool, side(size), &surface(side(size))),
     tolerance: 1e-5,
     lines: counted,
+    cuda: Some(|size| cuda(side(size), &surface(side(size)))),
 };
 
 /// A tenth of the voxels: the solid body.
@@ -28,6 +30,7 @@ pub const SOLID: Application = Application {
     title: "Sparse CNN, 10%",
     ours: |world, size| ours(world, side(size), &solid(side(size))),
     reference: |pool, size| reference(pool, side(size), &solid(side(size))),
+    cuda: Some(|size| cuda(side(size), &solid(side(size)))),
     ..SURFACE
 };
 
@@ -69,17 +72,59 @@ fn ours(world: &World, n: i32, voxels: &[[i32; 3]]) -> wuji::Result<Box<dyn Cont
     Ok(launches(run, view))
 }
 
-fn reference(pool: &Arc<Pool>, n: i32, voxels: &[[i32; 3]]) -> Box<dyn Contender> {
+fn layer(n: i32, voxels: &[[i32; 3]]) -> Layer {
     let weights = conv::weights().iter().map(|w| Row(w.0)).collect();
-    let layer = Layer::new(n as usize, voxels, |at| Row(conv::input(at, n).0), weights);
+    Layer::new(n as usize, voxels, |at| Row(conv::input(at, n).0), weights)
+}
+
+/// Rows of channels, in the order of the coordinates of their voxels; row 0 is no voxel.
+fn view(layer: &Layer, row: impl Fn(usize) -> [f32; 16]) -> Vec<f32> {
+    let rows = 1..layer.output.len();
+    let at = rows.clone().map(|row| layer.coordinates(row)).collect();
+    sorted(at, rows.map(row))
+}
+
+fn reference(pool: &Arc<Pool>, n: i32, voxels: &[[i32; 3]]) -> Box<dyn Contender> {
     let pool = Arc::clone(pool);
     made(
-        layer,
+        layer(n, voxels),
         move |layer: &mut Layer| layer.apply(&pool),
-        |layer| {
-            let rows = 1..layer.output.len();
-            let at = rows.clone().map(|row| layer.coordinates(row)).collect();
-            sorted(at, rows.map(|row| layer.output[row].0))
-        },
+        |layer| view(layer, |row| layer.output[row].0),
     )
+}
+
+fn cuda(n: i32, voxels: &[[i32; 3]]) -> wuji::Result<Cuda> {
+    let layer = layer(n, voxels);
+    let mut near = vec![[0; 27]; layer.blocks.len()];
+    let mut places = Vec::with_capacity(layer.voxels.len());
+    for (block, cell) in &layer.voxels {
+        let around = layer.near(*block);
+        // The block itself is in the middle.
+        places.push([around[13], *cell as u32]);
+        near[around[13] as usize] = around;
+    }
+    // Block 0 is empty, and so are its neighbours.
+    near[0] = [0; 27];
+    let rows = |rows: &[Row]| rows.iter().map(|row| row.0).collect::<Vec<_>>();
+    let mut device = Cuda::device()?;
+    let count = layer.voxels.len();
+    let output = device.alloc(count as u64 * 64)?;
+    let words = vec![
+        device.upload(&rows(&layer.input))?,
+        device.upload(&rows(&layer.weights))?,
+        device.upload(&layer.blocks)?,
+        device.upload(&near)?,
+        device.upload(&places)?,
+        output,
+        count as u64,
+    ];
+    let blocks = (count as u32).div_ceil(256).min(132 * 8);
+    Ok(Cuda {
+        device,
+        launch: ("conv", blocks, 256, words),
+        output: (output, count * 16),
+        view: Box::new(move |values| {
+            view(&layer, |row| std::array::from_fn(|c| values[row * 16 + c]))
+        }),
+    })
 }

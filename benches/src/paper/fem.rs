@@ -6,6 +6,7 @@ use wuji::World;
 use wuji::prelude::*;
 use wuji_examples::apps::fem::{self, BLOCK, Operator, Order};
 
+use super::cuda::Cuda;
 use super::reference::fem::Body;
 use super::{Application, Size, lines, sorted};
 use crate::case::{Contender, launches, made, noise};
@@ -27,6 +28,7 @@ pub const FEM: Application = Application {
             ),
         )
     },
+    cuda: Some(cuda),
 };
 
 /// The array-of-structures layout of the same program.
@@ -77,21 +79,52 @@ fn nodes(block: [usize; 3]) -> impl Iterator<Item = [i32; 3]> {
     })
 }
 
+/// Forces of the blocks, in the order of the coordinates of their nodes.
+fn view(body: &Body, force: impl Fn(usize, usize) -> [f32; 3]) -> Vec<f32> {
+    let all = body.places.iter().flat_map(|place| nodes(*place)).collect();
+    let numbers = (0..body.places.len()).flat_map(|b| (0..512).map(move |c| (b, c)));
+    sorted(all, numbers.map(|(block, cell)| force(block, cell)))
+}
+
 fn reference(pool: &Arc<Pool>, size: Size) -> Box<dyn Contender> {
     let pool = Arc::clone(pool);
     made(
         body(side(size)),
         move |body: &mut Body| body.apply(&pool),
         |body| {
-            let all = body.places.iter().flat_map(|place| nodes(*place)).collect();
-            let of = |block: &[[f32; 512]; 3], c: usize| [block[0][c], block[1][c], block[2][c]];
-            let forces = body.forces.iter();
-            sorted(
-                all,
-                forces.flat_map(|block| (0..512).map(move |c| of(block, c))),
-            )
+            view(body, |block, cell| {
+                body.forces[block].map(|component| component[cell])
+            })
         },
     )
+}
+
+fn cuda(size: Size) -> wuji::Result<Cuda> {
+    let body = body(side(size));
+    let of = |place: &[usize; 3]| -> [u32; 27] {
+        std::array::from_fn(|o| body.neighbour(*place, [o / 9, o / 3 % 3, o % 3]))
+    };
+    let near: Vec<[u32; 27]> = body.places.iter().map(of).collect();
+    let values: Vec<f32> = body
+        .blocks
+        .iter()
+        .flat_map(|b| [b.u[0], b.u[1], b.u[2], b.lambda, b.mu])
+        .flatten()
+        .collect();
+    let mut device = Cuda::device()?;
+    let count = body.places.len() * 3 * 512;
+    let output = device.alloc(count as u64 * 4)?;
+    let words = vec![device.upload(&values)?, device.upload(&near)?, output];
+    Ok(Cuda {
+        device,
+        launch: ("fem", body.places.len() as u32, 256, words),
+        output: (output, count),
+        view: Box::new(move |values| {
+            view(&body, |block, cell| {
+                std::array::from_fn(|d| values[(block * 3 + d) * 512 + cell])
+            })
+        }),
+    })
 }
 
 /// The same ball as [`Operator::new`] makes.

@@ -15,7 +15,7 @@ pub const MGPCG: Application = Application {
     name: "mgpcg",
     title: "MGPCG solver",
     size: |size| format!("{0}^3", side(size)),
-    ours,
+    ours: |world, size| ours(Mgpcg::new(world, side(size), 1.0, |_| true)?),
     reference,
     tolerance: 1e-4,
     lines: || {
@@ -25,6 +25,7 @@ pub const MGPCG: Application = Application {
             lines::count(ours, &["kernels", "layout", "solver"]),
         )
     },
+    cuda: None,
 };
 
 /// When to stop.
@@ -39,11 +40,13 @@ fn side(size: Size) -> i32 {
     }
 }
 
-fn ours(world: &World, size: Size) -> wuji::Result<Box<dyn Contender>> {
-    let n = side(size);
-    let solver = Mgpcg::new(world, n, 1.0, |_| true)?;
+/// The same in dense fields instead of blocks.
+pub fn dense(world: &World, size: Size) -> wuji::Result<Box<dyn Contender>> {
+    ours(Mgpcg::dense(world, side(size), 1.0)?)
+}
+
+fn ours(mut solver: Mgpcg) -> wuji::Result<Box<dyn Contender>> {
     let solution = solver.solution().clone();
-    let mut solver = solver;
     let run = move || {
         let iterations = solver.solve(FACTOR, MOST)?;
         converged(iterations)

@@ -2,6 +2,7 @@
 //! `wuji-bench --paper` prints its tables.
 
 mod conv;
+pub mod cuda;
 mod fem;
 mod lines;
 pub mod measure;
@@ -19,6 +20,7 @@ use wuji::World;
 use crate::case::Contender;
 use crate::pool::Pool;
 use crate::sparse::ablation::ACCESS;
+use cuda::Cuda;
 use measure::{Device, Threads, Variant};
 
 /// Prepares a program in a world.
@@ -47,6 +49,8 @@ pub struct Application {
     pub tolerance: f32,
     /// Lines of code of the reference and of ours.
     pub lines: fn() -> (usize, usize),
+    /// The reference in CUDA, if there is one.
+    pub cuda: Option<fn(Size) -> wuji::Result<Cuda>>,
 }
 
 /// All of them, in the order of the paper.
@@ -119,11 +123,13 @@ fn scratchpads() -> Ablation {
     let make = mpm::MPM.ours;
     Ablation {
         name: "table_2_3",
-        title: "Table 2.3: scratchpads of the material point method",
+        title: "Table 2.3: scratchpads and lists of the material point method",
         size: mpm::MPM.size,
         full: without("with scratchpads", &[], make),
         variants: vec![
             without("no scratchpads", &["scratchpads"], make),
+            without("not staggered", &[], mpm::not_staggered),
+            without("AOS grid", &[], mpm::aos_grid),
             without("with scratchpads", &[], make),
         ],
         kernels: &["to_grid_by_bucket", "to_particles_by_bucket"],
@@ -175,6 +181,7 @@ fn solver() -> Ablation {
             },
             without("no vectorization", &["vectorize"], make),
             without("no access lowering", ACCESS, make),
+            without("dense fields instead of blocks", &[], mgpcg::dense),
             without("all optimizations", &[], make),
         ],
         kernels: &[],
@@ -240,7 +247,13 @@ mod tests {
     #[test]
     fn mpm() {
         check(&mpm::MPM);
-        for ours in [mpm::soa_sorted, mpm::soa_shuffled, mpm::aos_shuffled] {
+        for ours in [
+            mpm::soa_sorted,
+            mpm::soa_shuffled,
+            mpm::aos_shuffled,
+            mpm::not_staggered,
+            mpm::aos_grid,
+        ] {
             check(&Application { ours, ..mpm::MPM });
         }
     }
@@ -248,6 +261,11 @@ mod tests {
     #[test]
     fn mgpcg() {
         check(&mgpcg::MGPCG);
+        check(&Application {
+            name: "mgpcg_dense",
+            ours: mgpcg::dense,
+            ..mgpcg::MGPCG
+        });
     }
 
     #[test]

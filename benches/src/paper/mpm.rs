@@ -6,7 +6,7 @@ use wuji::World;
 use wuji::prelude::*;
 use wuji_examples::apps::App;
 use wuji_examples::apps::fem::Order;
-use wuji_examples::apps::mpm3d::{BLOCK, Material, Mpm3d, Particle, Storage, Variant};
+use wuji_examples::apps::mpm3d::{BLOCK, Lists, Material, Mpm3d, Particle, Storage, Variant};
 
 use super::reference::mpm::{self as by_hand, State};
 use super::{Application, Size, lines, shapes};
@@ -17,7 +17,7 @@ pub const MPM: Application = Application {
     name: "mpm",
     title: "MLS-MPM",
     size: |size| format!("{} in {1}^3", count(size), side(size)),
-    ours: |world, size| ours(world, size, Order::Aos, Memory::Sorted),
+    ours: |world, size| ours(world, size, PAPER, Memory::Sorted),
     reference,
     tolerance: 2e-4,
     lines: || {
@@ -27,6 +27,7 @@ pub const MPM: Application = Application {
             lines::count(ours, &["kernels", "layout", "substep"]),
         )
     },
+    cuda: None,
 };
 
 /// The order of particles in memory.
@@ -37,16 +38,41 @@ enum Memory {
     Shuffled,
 }
 
+/// The layout that the paper found: particles as array of structures, the grid as structure of arrays.
+const PAPER: Storage = Storage {
+    particles: Order::Aos,
+    grid: Order::Soa,
+    lists: Lists::Staggered,
+};
+
+/// The same with particles as structure of arrays.
+const SOA: Storage = Storage {
+    particles: Order::Soa,
+    ..PAPER
+};
+
 pub fn soa_sorted(world: &World, size: Size) -> wuji::Result<Box<dyn Contender>> {
-    ours(world, size, Order::Soa, Memory::Sorted)
+    ours(world, size, SOA, Memory::Sorted)
 }
 
 pub fn soa_shuffled(world: &World, size: Size) -> wuji::Result<Box<dyn Contender>> {
-    ours(world, size, Order::Soa, Memory::Shuffled)
+    ours(world, size, SOA, Memory::Shuffled)
 }
 
 pub fn aos_shuffled(world: &World, size: Size) -> wuji::Result<Box<dyn Contender>> {
-    ours(world, size, Order::Aos, Memory::Shuffled)
+    ours(world, size, PAPER, Memory::Shuffled)
+}
+
+/// Particles in the lists of the blocks that they are in.
+pub fn not_staggered(world: &World, size: Size) -> wuji::Result<Box<dyn Contender>> {
+    let lists = Lists::Centred;
+    ours(world, size, Storage { lists, ..PAPER }, Memory::Sorted)
+}
+
+/// The grid as array of structures.
+pub fn aos_grid(world: &World, size: Size) -> wuji::Result<Box<dyn Contender>> {
+    let grid = Order::Aos;
+    ours(world, size, Storage { grid, ..PAPER }, Memory::Sorted)
 }
 
 fn side(size: Size) -> i32 {
@@ -112,16 +138,12 @@ fn velocities(of: impl Iterator<Item = [f32; 3]>, order: &[u32]) -> Vec<f32> {
 fn ours(
     world: &World,
     size: Size,
-    layout: Order,
+    storage: Storage,
     memory: Memory,
 ) -> wuji::Result<Box<dyn Contender>> {
     let start = particles(size);
     let order = order(start.len(), memory);
     let all: Vec<Particle> = order.iter().map(|p| start[*p as usize]).collect();
-    let storage = Storage {
-        particles: layout,
-        grid: Order::Soa,
-    };
     let (n, material) = (side(size), Material::Corotated);
     let mut mpm = Mpm3d::with_particles(world, n, &all, Variant::Buckets, material, storage)?;
     let particles = mpm.particles().clone();

@@ -2,8 +2,10 @@
 
 use std::io::Write;
 
+use super::cuda::{self, Cuda};
 use super::measure::{Code, Device, Request, Running, Threads, Variant, agree};
 use super::{ALL, Ablation, Application, ablations};
+use crate::case::difference;
 use crate::measure::{Pair, Row};
 use crate::sparse::ablation::ACCESS;
 
@@ -110,23 +112,32 @@ fn overview(
         eprintln!("{}, {}", application.name, (application.size)(request.size));
         let against = by_hand(request, application, sink)?;
         let less = optimizations(request, application, sink)?;
-        let (theirs, ours) = (application.lines)();
+        let (theirs, ours) = lines_of_code(request, application);
         println!(
-            "| {} | {} | {} | {} | {} | {:.2} | {:.2} | {theirs} | {ours} |",
+            "| {} | {} | {} | {} | {} | {} | {:.2} | {theirs} | {ours} |",
             application.title,
             (application.size)(request.size),
-            against.map_or("".into(), |pair| milliseconds(pair.second_s)),
+            against.map_or(String::new(), |pair| milliseconds(pair.second_s)),
             milliseconds(less.first_s),
             milliseconds(less.second_s),
-            against.map_or(f64::NAN, |pair| pair.ratio),
+            against.map_or(String::new(), |pair| format!("{:.2}", pair.ratio)),
             1.0 / less.ratio,
         );
         means[0].add(against.map(|pair| pair.ratio));
         means[1].add(Some(1.0 / less.ratio));
     }
-    let [against, less] = means.map(|mean| mean.value());
-    println!("| geometric mean | | | | | {against:.2} | {less:.2} | | |\n");
+    let [against, less] = means.map(|mean| mean.shown());
+    println!("| geometric mean | | | | | {against} | {less} | | |\n");
     Ok(())
+}
+
+/// Lines of the reference that was measured, and of ours.
+fn lines_of_code(request: &Request<'_>, application: &Application) -> (usize, usize) {
+    let (theirs, ours) = (application.lines)();
+    match (request.device, application.name.split('_').next()) {
+        (Device::Gpu, Some(kernel)) if application.cuda.is_some() => (cuda::lines(kernel), ours),
+        _ => (theirs, ours),
+    }
 }
 
 /// A geometric mean.
@@ -144,8 +155,12 @@ impl Mean {
         }
     }
 
-    fn value(self) -> f64 {
-        (self.logarithms / self.count).exp()
+    /// Nothing without a value.
+    fn shown(self) -> String {
+        if self.count == 0.0 {
+            return String::new();
+        }
+        format!("{:.2}", (self.logarithms / self.count).exp())
     }
 }
 
@@ -154,11 +169,13 @@ fn milliseconds(seconds: f64) -> String {
     match seconds * 1e3 {
         ms if ms >= 100.0 => format!("{ms:.0}"),
         ms if ms >= 10.0 => format!("{ms:.1}"),
-        ms => format!("{ms:.2}"),
+        ms if ms >= 1.0 => format!("{ms:.2}"),
+        ms => format!("{ms:.3}"),
     }
 }
 
-/// Ours against the reference; on a GPU only the results are compared, with the reference on the CPU.
+/// Ours against the reference. On a GPU the results are compared with those of the reference on the CPU, and the times with those
+/// of a reference in CUDA, if there is one.
 fn by_hand(
     request: &Request<'_>,
     application: &Application,
@@ -173,21 +190,43 @@ fn by_hand(
         application.tolerance,
     )?;
     let code = ours.code();
-    match request.device {
-        Device::Gpu => Ok(None),
-        Device::Cpu => {
-            let pair = request.against(&mut ours, &mut *reference)?;
-            sink.write(&row(
-                request,
-                application.name,
-                (application.size)(request.size),
-                "ms",
-                pair,
-                code,
-            ))?;
-            Ok(Some(pair))
-        }
+    let pair = match request.device {
+        Device::Cpu => request.against(&mut ours, &mut *reference)?,
+        Device::Gpu => match application.cuda {
+            None => return Ok(None),
+            Some(make) => {
+                let by_hand = make(request.size).map_err(|e| e.to_string())?;
+                on_device(request, application, &mut ours, &by_hand)?
+            }
+        },
+    };
+    let size = (application.size)(request.size);
+    sink.write(&row(request, application.name, size, "ms", pair, code))?;
+    Ok(Some(pair))
+}
+
+/// Device times of ours and of a reference in CUDA, after a comparison of their results.
+fn on_device(
+    request: &Request<'_>,
+    application: &Application,
+    ours: &mut Running,
+    cuda: &Cuda,
+) -> Result<Pair, String> {
+    let text = |e: wuji::Error| e.to_string();
+    let second_s = cuda.time(request.pairs).map_err(text)?;
+    let far = difference(&cuda.result().map_err(text)?, &ours.contender.result()?);
+    if far > application.tolerance {
+        return Err(format!(
+            "{}: the result in CUDA differs by {far:.1e}",
+            application.name
+        ));
     }
+    let first_s = ours.device_time(request.pairs)?;
+    Ok(Pair {
+        first_s,
+        second_s,
+        ratio: second_s / first_s,
+    })
 }
 
 /// Without access optimizations, as in the paper, against everything.
@@ -238,7 +277,7 @@ fn ablation(request: &Request<'_>, table: &Ablation, sink: &mut Sink) -> Result<
     for variant in &table.variants {
         let mut less = request.start(variant)?;
         less.contender.run()?;
-        let far = crate::case::difference(&less.contender.result()?, &expected);
+        let far = difference(&less.contender.result()?, &expected);
         if far > table.tolerance || start == expected {
             return Err(format!("{}: the results differ by {far:.1e}", variant.name));
         }
@@ -276,8 +315,47 @@ fn parts(request: &Request<'_>, table: &Ablation, running: &mut Running) -> Resu
         let found = times.iter().find(|(name, _)| name == kernel);
         format!(
             " {} |",
-            found.map_or("".into(), |(_, time)| milliseconds(*time))
+            found.map_or(String::new(), |(_, time)| milliseconds(*time))
         )
     };
     Ok(table.kernels.iter().map(of).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn means_are_geometric() {
+        let mut mean = Mean::default();
+        for value in [Some(2.0), None, Some(8.0)] {
+            mean.add(value);
+        }
+        assert_eq!(mean.shown(), "4.00");
+        assert_eq!(Mean::default().shown(), "");
+    }
+
+    #[test]
+    fn times_have_three_digits() {
+        assert_eq!(
+            [0.1234e-3, 1.234e-3, 12.34e-3, 123.4e-3].map(milliseconds),
+            ["0.123", "1.23", "12.3", "123"]
+        );
+    }
+
+    #[test]
+    fn gpus_have_no_rows_about_threads_and_vectors() {
+        let rows = |device| {
+            let tables = ablations(device).into_iter();
+            tables
+                .flat_map(|t| t.variants)
+                .map(|v| v.name)
+                .collect::<Vec<_>>()
+        };
+        assert!(rows(Device::Cpu).contains(&"no multithreading"));
+        assert!(rows(Device::Cpu).contains(&"no vectorization"));
+        let gpu = rows(Device::Gpu);
+        assert!(!gpu.contains(&"no multithreading") && !gpu.contains(&"no vectorization"));
+        assert!(gpu.contains(&"no access lowering"));
+    }
 }

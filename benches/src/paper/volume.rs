@@ -31,6 +31,7 @@ pub const VOLUME: Application = Application {
             lines::count(ours, &["kernels", "layout"]),
         )
     },
+    cuda: None,
 };
 
 const BOUNCES: i32 = 128;

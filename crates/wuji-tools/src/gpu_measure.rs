@@ -1,5 +1,6 @@
 //! References for benchmarks: copies, and hand-written kernels.
 
+use bytemuck::Pod;
 use std::ffi::{CString, c_void};
 use std::sync::Arc;
 use wuji_ir::{Error, Result};
@@ -34,6 +35,29 @@ impl Reference {
         self.stream.synchronize()?;
         self.buffers.push(buffer);
         Ok(at)
+    }
+
+    /// Allocates memory that holds these values. Returns its address.
+    pub fn upload<T: Pod>(&mut self, values: &[T]) -> Result<u64> {
+        let bytes: &[u8] = bytemuck::cast_slice(values);
+        let at = self.alloc(bytes.len() as u64)?;
+        // SAFETY: the memory is our own and has this size.
+        unsafe { self.stream.copy_in(at, bytes) }?;
+        self.stream.synchronize()?;
+        Ok(at)
+    }
+
+    /// Values from allocated memory.
+    pub fn download<T: Pod>(&self, at: u64, count: usize) -> Result<Vec<T>> {
+        let mut values = vec![T::zeroed(); count];
+        let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut values);
+        if !self.owns(at, bytes.len() as u64) {
+            return Err(Error::new("W0118", "a copy exceeds its memory"));
+        }
+        // SAFETY: the memory is our own, and the copy is awaited.
+        unsafe { self.stream.copy_out(bytes, at) }?;
+        self.stream.synchronize()?;
+        Ok(values)
     }
 
     /// Whether a range is inside allocated memory.

@@ -198,12 +198,35 @@ impl Mgpcg {
             zs.push(z);
         }
         // ANCHOR_END: layout
+        Mgpcg::with_fields(n, waves, [b, x, p, ap], rs, zs)
+    }
+
+    /// The same on all cells of a cube, in dense fields.
+    pub fn dense(world: &World, n: i32, waves: f32) -> Result<Mgpcg> {
+        let field = |name: &str, l: usize| world.field(name, [(n >> l).max(BLOCK) as i64; 3]);
+        let levels = |name| (0..LEVELS).map(|l| field(name, l)).collect::<Result<_>>();
+        let finest = [
+            field("b", 0)?,
+            field("x", 0)?,
+            field("p", 0)?,
+            field("ap", 0)?,
+        ];
+        Mgpcg::with_fields(n, waves, finest, levels("r")?, levels("z")?)
+    }
+
+    fn with_fields(
+        n: i32,
+        waves: f32,
+        [b, x, p, ap]: [Field<f32, 3>; 4],
+        r: Vec<Field<f32, 3>>,
+        z: Vec<Field<f32, 3>>,
+    ) -> Result<Mgpcg> {
         source(&b, waves * std::f32::consts::TAU / n as f32)?;
         let mut solver = Mgpcg {
             n,
             b,
-            r: rs,
-            z: zs,
+            r,
+            z,
             x,
             p,
             ap,

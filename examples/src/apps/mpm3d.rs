@@ -91,15 +91,58 @@ fn base(x: Vec3, n: f32) -> IVec3 {
     (x * n - Vec3::splat(0.5)).floor().cast::<i32>()
 }
 
-/// The lowest node of a particle in the list of a block, which is inside of the block.
+/// Which particles are in the list of a block.
 #[func]
-fn in_block(at: IVec3, block: IVec3) -> IVec3 {
-    let first = block * BLOCK;
-    ivec3(
-        assume_in_range(at.x, first.x, 0, BLOCK),
-        assume_in_range(at.y, first.y, 0, BLOCK),
-        assume_in_range(at.z, first.z, 0, BLOCK),
-    )
+trait Home {
+    /// The cell by whose block a particle is listed.
+    fn cell(self, x: Vec3, n: f32) -> IVec3;
+    /// The lowest node of a particle in the list of a block.
+    fn in_block(self, at: IVec3, block: IVec3) -> IVec3;
+}
+
+/// A particle is listed by its lowest node, so it reaches at most two nodes beyond the block.
+#[derive(Element, Clone, Copy, Debug, PartialEq)]
+struct Staggered {
+    /// The offset of cells against nodes.
+    shift: f32,
+}
+
+#[func]
+impl Home for Staggered {
+    fn cell(self, x: Vec3, n: f32) -> IVec3 {
+        (x * n - Vec3::splat(self.shift)).floor().cast::<i32>()
+    }
+
+    fn in_block(self, at: IVec3, block: IVec3) -> IVec3 {
+        let first = block * BLOCK;
+        ivec3(
+            assume_in_range(at.x, first.x, 0, BLOCK),
+            assume_in_range(at.y, first.y, 0, BLOCK),
+            assume_in_range(at.z, first.z, 0, BLOCK),
+        )
+    }
+}
+
+/// A particle is listed by the block that it is in, so it reaches a node below the block, too.
+#[derive(Element, Clone, Copy, Debug, PartialEq)]
+struct Centred {
+    shift: f32,
+}
+
+#[func]
+impl Home for Centred {
+    fn cell(self, x: Vec3, n: f32) -> IVec3 {
+        (x * n - Vec3::splat(self.shift)).floor().cast::<i32>()
+    }
+
+    fn in_block(self, at: IVec3, block: IVec3) -> IVec3 {
+        let first = block * BLOCK;
+        ivec3(
+            assume_in_range(at.x, first.x, -1, BLOCK),
+            assume_in_range(at.y, first.y, -1, BLOCK),
+            assume_in_range(at.z, first.z, -1, BLOCK),
+        )
+    }
 }
 
 /// The time step.
@@ -163,18 +206,24 @@ fn gather(particles: &Field<Particle, 1>, p: i32, at: IVec3, velocity: &Field<Ve
     particles[[p]].x = x + v * time_step(n);
 }
 
-/// Appends each particle to the list of the block of its lowest node, so that it reaches at most two nodes beyond the block.
+/// Appends each particle to the list of its block.
 #[kernel]
-fn sort(particles: &Field<Particle, 1>, bucket: &Field<i32, 4>, n: f32) {
+fn sort<H: Home + Element>(
+    home: H,
+    particles: &Field<Particle, 1>,
+    bucket: &Field<i32, 4>,
+    n: f32,
+) {
     for [p] in particles {
-        let at = base(particles[[p]].x, n);
+        let at = home.cell(particles[[p]].x, n);
         bucket.append([at.x >> 2, at.y >> 2, at.z >> 2], p);
     }
 }
 
 #[kernel]
-fn to_grid_by_bucket<M: Elastic + Element>(
+fn to_grid_by_bucket<M: Elastic + Element, H: Home + Element>(
     material: M,
+    home: H,
     particles: &Field<Particle, 1>,
     bucket: &Field<i32, 4>,
     momentum: &Field<Vec3, 3>,
@@ -183,7 +232,7 @@ fn to_grid_by_bucket<M: Elastic + Element>(
 ) {
     for [i, j, k, l] in cache(momentum, cache(mass, bucket)) {
         let p = bucket[[i, j, k, l]];
-        let at = in_block(base(particles[[p]].x, n), ivec3(i, j, k));
+        let at = home.in_block(base(particles[[p]].x, n), ivec3(i, j, k));
         scatter(material, particles, p, at, momentum, mass, n);
     }
 }
@@ -230,7 +279,8 @@ fn on_grid(momentum: &Field<Vec3, 3>, mass: &Field<f32, 3>, n: i32, walls: bool)
 }
 
 #[kernel]
-fn to_particles_by_bucket(
+fn to_particles_by_bucket<H: Home + Element>(
+    home: H,
     particles: &Field<Particle, 1>,
     bucket: &Field<i32, 4>,
     velocity: &Field<Vec3, 3>,
@@ -238,7 +288,7 @@ fn to_particles_by_bucket(
 ) {
     for [i, j, k, l] in cache(velocity, bucket) {
         let p = bucket[[i, j, k, l]];
-        let at = in_block(base(particles[[p]].x, n), ivec3(i, j, k));
+        let at = home.in_block(base(particles[[p]].x, n), ivec3(i, j, k));
         gather(particles, p, at, velocity, n);
     }
 }
@@ -267,11 +317,19 @@ pub enum Material {
     Corotated,
 }
 
+/// By which block a particle is listed: that of its lowest node, or the one that it is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lists {
+    Staggered,
+    Centred,
+}
+
 /// How particles and nodes are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Storage {
     pub particles: Order,
     pub grid: Order,
+    pub lists: Lists,
 }
 
 /// The particles and their grid.
@@ -280,6 +338,7 @@ pub struct Mpm3d {
     n: i32,
     variant: Variant,
     material: Material,
+    lists: Lists,
     particles: Field<Particle, 1>,
     blocks: Cells<3>,
     momentum: Field<Vec3, 3>,
@@ -323,6 +382,7 @@ impl Mpm3d {
         let storage = Storage {
             particles: Order::Aos,
             grid: Order::Aos,
+            lists: Lists::Staggered,
         };
         Self::with_particles(world, n, &all, variant, Material::NeoHookean, storage)
     }
@@ -367,6 +427,7 @@ impl Mpm3d {
             n,
             variant,
             material,
+            lists: storage.lists,
             particles,
             blocks,
             momentum,
@@ -380,30 +441,43 @@ impl Mpm3d {
     }
 
     // ANCHOR: substep
-    /// Particle to grid.
-    fn to_grid<M: Elastic + Element>(&self, material: M) -> Result<()> {
-        let (particles, n) = (&self.particles, self.n as f32);
+    fn substep_with<M: Elastic + Element, H: Home + Element>(
+        &self,
+        material: M,
+        home: H,
+    ) -> Result<()> {
+        let (particles, bucket, n) = (&self.particles, &self.bucket, self.n as f32);
         let (momentum, mass) = (&self.momentum, &self.mass);
+        self.blocks.deactivate_all()?;
         if self.variant == Variant::Plain {
-            return to_grid(material, particles, momentum, mass, n);
+            to_grid(material, particles, momentum, mass, n)?;
+            on_grid(momentum, mass, self.n, true)?;
+            return to_particles(particles, momentum, n);
         }
-        sort(particles, &self.bucket, n)?;
-        to_grid_by_bucket(material, particles, &self.bucket, momentum, mass, n)
+        sort(home, particles, bucket, n)?;
+        to_grid_by_bucket(material, home, particles, bucket, momentum, mass, n)?;
+        let walls = self.variant == Variant::Buckets;
+        on_grid(momentum, mass, self.n, walls)?;
+        to_particles_by_bucket(home, particles, bucket, momentum, n)
     }
 
     fn substep(&self) -> Result<()> {
-        let (n, mu, lambda) = (self.n as f32, MU, LAMBDA);
-        self.blocks.deactivate_all()?;
-        match self.material {
-            Material::NeoHookean => self.to_grid(NeoHookean { mu, lambda })?,
-            Material::Corotated => self.to_grid(Corotated { mu, lambda })?,
+        let (mu, lambda) = (MU, LAMBDA);
+        let (staggered, centred) = (Staggered { shift: 0.5 }, Centred { shift: 0.0 });
+        match (self.material, self.lists) {
+            (Material::NeoHookean, Lists::Staggered) => {
+                self.substep_with(NeoHookean { mu, lambda }, staggered)
+            }
+            (Material::NeoHookean, Lists::Centred) => {
+                self.substep_with(NeoHookean { mu, lambda }, centred)
+            }
+            (Material::Corotated, Lists::Staggered) => {
+                self.substep_with(Corotated { mu, lambda }, staggered)
+            }
+            (Material::Corotated, Lists::Centred) => {
+                self.substep_with(Corotated { mu, lambda }, centred)
+            }
         }
-        let walls = self.variant != Variant::Unbounded;
-        on_grid(&self.momentum, &self.mass, self.n, walls)?;
-        if self.variant == Variant::Plain {
-            return to_particles(&self.particles, &self.momentum, n);
-        }
-        to_particles_by_bucket(&self.particles, &self.bucket, &self.momentum, n)
     }
     // ANCHOR_END: substep
 }

@@ -34,12 +34,12 @@ pub struct Layer {
     /// The number of each block; block 0 is empty.
     table: Vec<u32>,
     /// The row of each voxel of a block, or 0.
-    blocks: Vec<[u32; CELLS]>,
+    pub blocks: Vec<[u32; CELLS]>,
     /// The place of each row's voxel: its block's coordinates and its number in the block.
-    voxels: Vec<([usize; 3], usize)>,
+    pub voxels: Vec<([usize; 3], usize)>,
     pub input: Vec<Row>,
     pub output: Vec<Row>,
-    weights: Vec<Row>,
+    pub weights: Vec<Row>,
 }
 
 /// Computes up to `G` voxels, in `P` vectors of channels each.
@@ -144,19 +144,22 @@ impl Layer {
         std::array::from_fn(|d| (block[d] * B + inner[d]) as i32)
     }
 
-    /// The rows of a block and of the voxels around it.
-    fn window(&self, block: [usize; 3], window: &mut [u32; SIDE * SIDE * SIDE]) {
-        let near: [&[u32; CELLS]; 27] = std::array::from_fn(|o| {
+    /// The numbers of a block and of its neighbours.
+    pub fn near(&self, block: [usize; 3]) -> [u32; 27] {
+        std::array::from_fn(|o| {
             let offset = [o / 9, o / 3 % 3, o % 3];
             let at: [usize; 3] = std::array::from_fn(|d| (block[d] + offset[d]).wrapping_sub(1));
-            let inside = at.iter().all(|c| *c < self.side);
-            let number = if inside {
+            if at.iter().all(|c| *c < self.side) {
                 self.table[(at[0] * self.side + at[1]) * self.side + at[2]]
             } else {
                 0
-            };
-            &self.blocks[number as usize]
-        });
+            }
+        })
+    }
+
+    /// The rows of a block and of the voxels around it.
+    fn window(&self, block: [usize; 3], window: &mut [u32; SIDE * SIDE * SIDE]) {
+        let near = self.near(block).map(|number| &self.blocks[number as usize]);
         let (of, cell) = (|c: usize| c.div_ceil(B), |c: usize| (c + B - 1) % B);
         for i in 0..SIDE {
             for j in 0..SIDE {

@@ -158,17 +158,22 @@ impl Body {
         }
     }
 
-    fn block(&self, at: [usize; 3], offset: [usize; 3]) -> Option<&Block> {
+    /// The number of a neighbouring block, plus one; zero if there is none. Offsets are one too large, so that they are not
+    /// negative.
+    pub fn neighbour(&self, at: [usize; 3], offset: [usize; 3]) -> u32 {
         let mut index = 0;
         for d in 0..3 {
-            // Offsets are one too large, so that they are not negative.
             let c = (at[d] + offset[d]).wrapping_sub(1);
             if c >= self.side {
-                return None;
+                return 0;
             }
             index = index * self.side + c;
         }
-        let number = self.table[index].checked_sub(1)?;
+        self.table[index]
+    }
+
+    fn block(&self, at: [usize; 3], offset: [usize; 3]) -> Option<&Block> {
+        let number = self.neighbour(at, offset).checked_sub(1)?;
         Some(&self.blocks[number as usize])
     }
 
