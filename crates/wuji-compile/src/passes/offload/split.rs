@@ -117,7 +117,8 @@ impl Split<'_> {
 
     pub(super) fn serial(&mut self, crossing: &Crossing, segment: &SerialSegment) -> Option<Task> {
         let f = self.f;
-        let SerialSegment { insts, exit, .. } = segment;
+        let SerialSegment { exit, .. } = segment;
+        let insts = &self.without_zeros(segment);
         // Store what later tasks need.
         let results = insts.iter().flat_map(|i| &f.insts[*i].results);
         let mut leave: Vec<(Value, Temp)> = results
@@ -172,6 +173,30 @@ impl Split<'_> {
             flow,
             span,
         })
+    }
+
+    /// The instructions of a segment. The first one need not set temps to zero: they are.
+    fn without_zeros(&self, segment: &SerialSegment) -> Vec<Inst> {
+        let f = self.f;
+        if segment.ordinal != 0 || self.segments.has_jumps() {
+            return segment.insts.clone();
+        }
+        let mut stored = FxHashSet::default();
+        let mut kept = segment.insts.clone();
+        kept.retain(|inst| {
+            let data = &f.insts[*inst];
+            let Op::Store(access) = &data.op else {
+                each_inst(f, *inst, &mut |i| {
+                    let written = f.insts[i].op.written_access();
+                    stored.extend(written.map(|a| a.place));
+                });
+                return true;
+            };
+            let zero = f.constant(data.args[0]).is_some_and(|imm| imm.bits() == 0);
+            let whole = matches!(access.place, Place::Temp(_)) && access.path.is_empty();
+            !(stored.insert(access.place) && whole && zero)
+        });
+        kept
     }
 
     /// The result that a segment leaves behind.

@@ -2,7 +2,7 @@
 
 use super::candidates::{Nest, ParallelLoop};
 use super::sums::Sum;
-use crate::rewrite::{Map, Substitution, clone_inst};
+use crate::rewrite::{Map, Structure, Substitution, clone_inst};
 use wuji_ir::build::Builder;
 use wuji_ir::entities::{Inst, Region, Value};
 use wuji_ir::module::*;
@@ -159,7 +159,7 @@ fn add_in_temp(
     let place = Place::Temp(env.temps.push(TempData { ty }));
     let store = Op::Store(Access::write(place));
     let store = f.add_inst(store, Values::from_slice(&[first]), &[], Span::UNKNOWN);
-    insert(f, inst, 0, vec![store]);
+    insert_store(f, inst, first, store);
     let load = Op::Load(Access::read(place));
     let load = f.add_inst(load, Values::new(), &[ty], Span::UNKNOWN);
     insert(f, inst, 1, vec![load]);
@@ -175,6 +175,21 @@ fn add_in_temp(
     }
     // Nobody sees the sums so far.
     subst.set(f.regions[body].params[sum.number + 1], first);
+}
+
+/// Puts the store of a sum's first value before a loop: at the start of the region, if it is known there, so that serial
+/// code between loops is one task less.
+fn insert_store(f: &mut Function, inst: Inst, first: Value, store: Inst) {
+    let structure = Structure::of(f);
+    let Some(region) = structure.region_of[inst].expand() else {
+        return;
+    };
+    let home = structure.def_region(f, first);
+    if region != f.entry && home.is_some_and(|home| home != region) {
+        f.regions[region].insts.insert(0, store);
+    } else {
+        insert(f, inst, 0, vec![store]);
+    }
 }
 
 /// Loops inside no longer carry the sums.

@@ -292,8 +292,10 @@ fn grid(code: &CudaProgram, task: &GpuTask, bindings: &Bindings<'_>) -> Result<O
     }
     let block = u64::from(task.block);
     let exact = units.div_ceil(block);
-    // Few iterations per thread are not worth a loop, and a larger grid balances the load.
-    let blocks = if exact <= u64::from(task.blocks) * FEW_ITERATIONS {
+    // Few iterations per thread are not worth a loop, and a larger grid balances the load. But every block updates the
+    // results of a reduction, one after the other.
+    let few = exact <= u64::from(task.blocks) * FEW_ITERATIONS && !task.reduces;
+    let blocks = if few || exact <= u64::from(task.blocks) {
         exact
     } else {
         u64::from(task.blocks)

@@ -11,7 +11,7 @@ use crate::tier::Tier;
 use std::ffi::CString;
 use std::sync::{Arc, Mutex};
 use wuji_ir::Result;
-use wuji_ir::module::{Module, SiteKind};
+use wuji_ir::module::{LocalRole, Module, SiteKind};
 use wuji_ir::ops::{Op, Space};
 use wuji_ir::types::Scalar;
 use wuji_llvm::cuda::{DeviceLayout, Ptx, threads_of_block};
@@ -44,6 +44,8 @@ pub(crate) struct GpuTask {
     pub(crate) block: u32,
     /// Blocks that are resident on the whole device.
     pub(crate) blocks: u32,
+    /// Whether the threads of a block reduce values together.
+    pub(crate) reduces: bool,
 }
 
 impl Executable for CudaProgram {
@@ -157,7 +159,10 @@ impl CudaProgram {
             let function = loaded.function(&name)?;
             let block = threads_of_block(&module.tasks[plan.number]);
             let each = function.max_active_blocks(block, 0)?.max(1);
+            let task = &module.funcs[module.tasks[plan.number].func];
+            let reduces = (task.locals.values()).any(|l| l.role == LocalRole::Accumulator);
             tasks.push(GpuTask {
+                reduces,
                 plan,
                 block,
                 blocks: each * context.info().multiprocessors,
