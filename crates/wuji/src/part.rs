@@ -5,16 +5,24 @@ use wuji_ir::types::{Structs, Type};
 
 /// A field of a struct: an element, or an array of elements.
 pub trait Part: Copy {
+    /// Bytes.
     const SIZE: usize;
+    /// The alignment in bytes.
     const ALIGN: usize;
+    /// The number of scalars.
     const SCALARS: usize;
 
     /// Adds the fields of the struct in the IR.
     fn fields(name: &str, structs: &mut Structs, out: &mut Vec<(String, Type)>);
+    /// All scalars are zero.
     fn zero() -> Self;
+    /// The value with these bytes.
     fn read(bytes: &[u8]) -> Self;
+    /// Writes its bytes.
     fn write(self, bytes: &mut [u8]);
+    /// Writes the bits of its scalars.
     fn to_slots(self, slots: &mut [u64]);
+    /// The value whose scalars have these bits.
     fn from_slots(slots: &[u64]) -> Self;
 }
 

@@ -280,6 +280,7 @@ impl Operator {
 }
 
 impl Fem {
+    /// The nodes of a grid with `n` cells along each axis are those inside of a shape.
     pub fn new(world: &World, n: i32, inside: impl Fn([f32; 3]) -> bool) -> Result<Fem> {
         let (blocks, u, r, p, kp, lambda, mu) = world.layout(|root| {
             let block = root.pointer(IJK, (n / BLOCK) as i64);

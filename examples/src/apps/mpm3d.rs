@@ -305,8 +305,11 @@ fn to_particles(particles: &Field<Particle, 1>, velocity: &Field<Vec3, 3>, n: f3
 /// The order in which particles are processed, and the extent of the grid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Variant {
+    /// In the order of their numbers.
     Plain,
+    /// By the blocks of the grid they are in.
     Buckets,
+    /// In the order of their numbers, on a grid without bounds.
     Unbounded,
 }
 
@@ -366,6 +369,7 @@ fn start(p: usize, n: i32, side: usize) -> (Vec3, Vec3) {
 }
 
 impl Mpm3d {
+    /// Particles on a grid with `n` cells along each axis.
     pub fn new(world: &World, n: i32, variant: Variant) -> Result<Mpm3d> {
         Self::with_cubes(world, n, n as usize / 4, variant)
     }

@@ -20,6 +20,7 @@ const SPRINGS: [IVec2; 6] = [
     ivec2(0, 2),
 ];
 
+/// A piece of cloth.
 pub const CLOTH: Example = Example {
     name: "cloth",
     about: "a mass-spring cloth falls over a ball",

@@ -14,6 +14,7 @@ const WATER: i32 = plain::Material::Water as i32;
 const SNOW: i32 = plain::Material::Snow as i32;
 const SUBSTEPS: usize = 25;
 
+/// The material point method, with three materials.
 pub const MPM88: Example = Example {
     name: "mpm88",
     about: "material point method: jelly, snow and water in a box",

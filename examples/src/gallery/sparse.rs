@@ -31,6 +31,7 @@ fn play(
     Ok(Summary::new(what, steps, unit))
 }
 
+/// The material point method in three dimensions, on a sparse grid.
 pub const MPM3D: Example = Example {
     name: "mpm3d",
     about: "two blocks of jelly fall in three dimensions, on a sparse grid",
@@ -47,6 +48,7 @@ pub const MPM3D: Example = Example {
     source: include_str!("../apps/mpm3d.rs"),
 };
 
+/// Elasticity on a sparse grid.
 pub const FEM: Example = Example {
     name: "fem",
     about: "a hollow ball sags under its weight: finite elements, conjugate gradients",
@@ -60,6 +62,7 @@ pub const FEM: Example = Example {
     source: include_str!("../apps/fem.rs"),
 };
 
+/// Conjugate gradients with multigrid, on a sparse grid.
 pub const MGPCG: Example = Example {
     name: "mgpcg",
     about: "Poisson's equation on a sparse domain: multigrid and conjugate gradients",
@@ -73,6 +76,7 @@ pub const MGPCG: Example = Example {
     source: include_str!("../apps/mgpcg.rs"),
 };
 
+/// A convolution over the active cells of a sparse grid.
 pub const CONVOLUTION: Example = Example {
     name: "sparse_conv",
     about: "a convolution layer of a neural network on sparse voxels near a surface",
@@ -85,6 +89,7 @@ pub const CONVOLUTION: Example = Example {
     source: include_str!("../apps/conv.rs"),
 };
 
+/// A path tracer for a sparse volume.
 pub const VOLUME: Example = Example {
     name: "volume_renderer",
     about: "a volumetric path tracer: smoke in a sparse grid",

@@ -20,6 +20,7 @@ use wuji_ir::{Error, Position, Result};
 /// At most this many instructions are recomputed to avoid a temp.
 const RECOMPUTE_LIMIT: usize = 64;
 
+/// The pass; the [module](self) describes it.
 pub fn offload(m: &mut Module, cx: &mut Cx) -> Result<()> {
     let Some(kernel) = m.kernel else {
         return Ok(());

@@ -28,6 +28,7 @@ impl<T> Clone for Slot<T> {
 }
 impl<T> Copy for Slot<T> {}
 
+/// A slot.
 pub fn slot<T>() -> Slot<T> {
     Slot(PhantomData)
 }
@@ -202,7 +203,12 @@ indices! {
 #[derive(Debug)]
 pub enum OnlyInKernels<X> {
     /// In the body of a kernel, as rustc sees it. Two fields, because with one rustc would suggest this to users.
-    Data { data: X, never_run: () },
+    Data {
+        /// The field or array.
+        data: X,
+        /// Makes this a variant with two fields.
+        never_run: (),
+    },
     /// While the function describes itself.
     Described,
 }
