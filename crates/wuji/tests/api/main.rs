@@ -55,4 +55,5 @@ mod specialize;
 mod split_fields;
 mod stopping;
 mod tiers;
+mod vdb;
 mod viewer;
