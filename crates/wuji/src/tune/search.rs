@@ -15,6 +15,16 @@ pub struct Output {
     pub values: Vec<f64>,
 }
 
+impl Output {
+    /// Numbers under a name.
+    pub(super) fn new(name: &str, values: &[f64]) -> Output {
+        Output {
+            name: name.to_owned(),
+            values: values.to_vec(),
+        }
+    }
+}
+
 /// What a run gives.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Observation {
