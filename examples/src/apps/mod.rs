@@ -3,6 +3,7 @@
 //! An [`App`] is created for a world and a size, advances step by step, and computes checksums. The scripts in
 //! `benches/peers` compare the checksums of other implementations.
 
+mod balls;
 pub mod conv;
 pub mod fem;
 pub mod mgpcg;

@@ -4,11 +4,12 @@
 //! its particles, rebuilt in each substep, and particles are processed block by block. In the plain variant, particles
 //! are processed in memory order. The unbounded variant has a hash node at the root, a floor, and no walls.
 
+use super::balls::Balls;
 use super::fem::Order;
 use super::{App, Scale, noise};
 use wuji::prelude::*;
 use wuji::viewer::Picture;
-use wuji::viewer::{Canvas, Light, light};
+use wuji::viewer::light;
 use wuji::{Cells, Result};
 
 pub const BLOCK: i32 = 4;
@@ -506,25 +507,17 @@ impl App for Mpm3d {
     }
 
     fn picture(&self) -> Result<Picture> {
-        let mut all = self.particles.to_vec()?;
-        let half = all.len() / 2;
-        let colors =
-            [(0x1f6feb, 0x9be7ff), (0xff5c8a, 0xffd36b)].map(|(a, b)| (light(a), light(b)));
-        let mut canvas = Canvas::new(960);
-        // Draws the nearest layers, seen slightly from above.
-        let seen: Vec<(usize, Particle)> = all.drain(..).enumerate().collect();
-        for (at, p) in &seen {
-            let (slow, fast) = colors[usize::from(*at >= half)];
-            let t = (p.v.norm() / 4.0).min(1.0);
-            let shade = 0.35 + 0.65 * (1.0 - (p.x.z - 0.2).clamp(0.0, 0.6) / 0.6);
-            let color: Light = std::array::from_fn(|c| (slow[c] + (fast[c] - slow[c]) * t) * shade);
-            let place = [
-                0.12 + 0.8 * p.x.x + 0.12 * (p.x.z - 0.4),
-                0.05 + 0.9 * p.x.y + 0.3 * (p.x.z - 0.3),
-            ];
-            canvas.dot(place, 0.0018, color);
+        let all = self.particles.to_vec()?;
+        let radius = 0.75 / self.n as f32;
+        let colors = [(0x1f6feb, 0x9be7ff), (0xff5c8a, 0xffd36b)]
+            .map(|(a, b)| (Vector(light(a)), Vector(light(b))));
+        let mut balls = Balls::new(360, WALL as f32 / self.n as f32);
+        for (at, p) in all.iter().enumerate() {
+            let (slow, fast) = colors[usize::from(at >= all.len() / 2)];
+            let color = mix(slow, fast, (p.v.norm() / 6.0).min(1.0));
+            balls.add(p.x, radius, color);
         }
-        Ok(canvas.develop(0.0))
+        Ok(balls.picture(radius))
     }
 
     fn size(&self) -> Result<String> {

@@ -23,6 +23,7 @@ fn picture(example: &Example) -> (u32, u32, &'static str) {
         "coral" => (200, 24, "png"),
         // Applications in the large size, unless that takes minutes.
         "fem" | "mgpcg" | "sparse_conv" => (2, example.frames as u32, "png"),
+        "mpm3d" => (1, example.frames as u32, "gif"),
         _ => (1, example.frames as u32, "png"),
     }
 }

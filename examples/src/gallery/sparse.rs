@@ -38,11 +38,11 @@ pub const MPM3D: Example = Example {
     long: "Particles are stored in `dynamic` lists of the `pointer` blocks that contain them. One thread processes a block, with the part of \
            the grid that it accesses in a scratchpad: `cache(grid, ..)`.",
     size: SIZE,
-    frames: 200,
-    media: Media::Still,
+    frames: 48,
+    media: Media::Moving,
     run: |stage| {
         let make = |w: &World, scale| mpm3d::app(w, scale, mpm3d::Variant::Buckets);
-        play(stage, make, 25, "substeps")
+        play(stage, make, 60, "substeps")
     },
     file: "examples/src/apps/mpm3d.rs",
     source: include_str!("../apps/mpm3d.rs"),
@@ -79,12 +79,13 @@ pub const MGPCG: Example = Example {
 /// A convolution over the active cells of a sparse grid.
 pub const CONVOLUTION: Example = Example {
     name: "sparse_conv",
-    about: "a convolution layer of a neural network on sparse voxels near a surface",
-    long: "A 3x3x3 convolution with several channels. Output voxels are active where input voxels are; all others cost neither memory nor time.",
+    about: "a convolution on sparse voxels near a surface finds its normals",
+    long: "A 3x3x3 convolution with 16 channels, as in a neural network, with Sobel's filters as weights. Left the input, how much of a voxel is \
+           inside; right the output, as light on the surface. Output voxels are active where input voxels are; all others cost neither memory nor time.",
     size: SIZE,
     frames: 1,
     media: Media::Still,
-    run: |stage| play(stage, conv::app, 1, "layers"),
+    run: |stage| play(stage, conv::normals, 1, "layers"),
     file: "examples/src/apps/conv.rs",
     source: include_str!("../apps/conv.rs"),
 };
