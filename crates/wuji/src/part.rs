@@ -3,7 +3,7 @@
 use crate::element::Element;
 use wuji_ir::types::{Structs, Type};
 
-/// A field of a struct: an element, or an array of elements.
+/// A field of a struct: an element, or an array of parts.
 pub trait Part: Copy {
     /// Bytes.
     const SIZE: usize;
@@ -52,16 +52,17 @@ impl<T: Element> Part for T {
     }
 }
 
-/// One field for each element, `corners[0]`, `corners[1]`, ...
+/// The fields of each item: `corners[0]`, `corners[1]`, ...
 #[diagnostic::do_not_recommend]
-impl<T: Element, const N: usize> Part for [T; N] {
+impl<T: Part, const N: usize> Part for [T; N] {
     const SIZE: usize = N * T::SIZE;
     const ALIGN: usize = T::ALIGN;
     const SCALARS: usize = N * T::SCALARS;
 
     fn fields(name: &str, structs: &mut Structs, out: &mut Vec<(String, Type)>) {
-        let ty = T::ir_type(structs);
-        out.extend((0..N).map(|k| (format!("{name}[{k}]"), ty)));
+        for k in 0..N {
+            T::fields(&format!("{name}[{k}]"), structs, out);
+        }
     }
     fn zero() -> [T; N] {
         [T::zero(); N]

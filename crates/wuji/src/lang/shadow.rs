@@ -220,6 +220,23 @@ impl<X> OnlyInKernels<X> {
     }
 }
 
+/// What a function takes for a field, an array or a bundle that a kernel passes.
+#[diagnostic::on_unimplemented(
+    message = "this function cannot take `{D}` from a kernel",
+    label = "its parameter is `{Self}`",
+    note = "put `#[func]` in front of the function, if it has none",
+    note = "a `#[func]` takes fields and arrays with the same elements and as many axes as its parameter"
+)]
+pub trait DataParameter<D> {}
+
+#[diagnostic::do_not_recommend]
+impl<D> DataParameter<D> for OnlyInKernels<D> {}
+
+/// A field, array or bundle as an argument of a function.
+pub fn lend<P: DataParameter<D>, D>(_: D) -> P {
+    not_on_the_host()
+}
+
 /// Kernels do not run as Rust, and only they call functions that take fields or arrays.
 #[cold]
 pub(super) fn not_on_the_host() -> ! {
