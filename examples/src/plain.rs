@@ -1,7 +1,9 @@
 //! Single-threaded MLS-MPM of three materials in plain Rust: the reference for the example `mpm88`.
 
+use wuji::Element;
+
 /// The material of a particle.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Element, Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Material {
     /// Weakly compressible.
     Water = 0,
