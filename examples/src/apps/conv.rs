@@ -5,7 +5,9 @@ use wuji::Result;
 use wuji::prelude::*;
 use wuji::viewer::Picture;
 
+/// Channels of the input and of the output.
 pub const CHANNELS: i32 = 16;
+/// Voxels along each side of a block.
 pub const BLOCK: i32 = 4;
 
 /// The channels of a voxel.
@@ -227,6 +229,7 @@ impl Conv {
         })
     }
 
+    /// The output of the layer.
     pub fn output(&self) -> &Field<Features, 3> {
         &self.output
     }

@@ -12,6 +12,7 @@ use wuji::viewer::Picture;
 use wuji::viewer::light;
 use wuji::{Cells, Result};
 
+/// Nodes along each side of a block.
 pub const BLOCK: i32 = 4;
 /// The speed of sound is 82 per second: half a node per step on a grid of 128.
 const DT: f32 = 4e-5;
@@ -26,9 +27,12 @@ const GRAVITY: f32 = 9.8;
 const WALL: i32 = 3;
 
 // ANCHOR: kernels
+/// A particle.
 #[derive(Element, Clone, Copy, Debug, PartialEq)]
 pub struct Particle {
+    /// Its position.
     pub x: Vec3,
+    /// Its velocity.
     pub v: Vec3,
     /// Affine velocity field (APIC).
     pub c: Mat3,
@@ -317,7 +321,9 @@ pub enum Variant {
 /// The stress of a deformation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Material {
+    /// Neo-Hookean elasticity.
     NeoHookean,
+    /// Fixed corotated elasticity.
     Corotated,
 }
 
@@ -331,7 +337,9 @@ pub enum Lists {
 /// How particles and nodes are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Storage {
+    /// Of particles.
     pub particles: Order,
+    /// Of the grid.
     pub grid: Order,
     pub lists: Lists,
 }
@@ -441,6 +449,7 @@ impl Mpm3d {
         })
     }
 
+    /// The particles.
     pub fn particles(&self) -> &Field<Particle, 1> {
         &self.particles
     }

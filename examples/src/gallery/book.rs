@@ -44,11 +44,11 @@ fn seconds(example: &Example) -> f32 {
         "newton" => 9.0,
         // CPU time.
         "large_steps" => 7.9,
+        "mpm3d" => 7.0,
         "arap" => 6.3,
         "path_tracer" => 1.9,
         "isosurface" => 2.6,
         "coral" => 4.8,
-        "mpm3d" => 9.3,
         "volume_renderer" => 7.6,
         "mgpcg" | "sparse_conv" => 0.4,
         // Not measured yet: a test fails.
@@ -178,7 +178,8 @@ mod tests {
             let size = std::fs::metadata(&path)
                 .unwrap_or_else(|e| panic!("{}: {e}", path.display()))
                 .len();
-            assert!(size < 200_000, "{} has {size} bytes", path.display());
+            let most = if end == "gif" { 500_000 } else { 200_000 };
+            assert!(size < most, "{} has {size} bytes", path.display());
             total += size;
         }
         assert!(total < 2_000_000, "{total}");
