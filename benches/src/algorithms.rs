@@ -66,8 +66,10 @@ struct SortedField {
 struct SortedVec {
     start: Vec<u32>,
     keys: Vec<u32>,
-    sort: fn(&mut Vec<u32>),
+    sort: Sorting,
 }
+
+type Sorting = fn(&mut Vec<u32>);
 
 impl Contender for SortedField {
     fn run(&mut self) -> Result<(), String> {
@@ -132,7 +134,7 @@ impl Study for Sort {
             start: start.clone(),
             keys,
         };
-        let references: [(&str, fn(&mut Vec<u32>)); 2] = [
+        let references: [(&str, Sorting); 2] = [
             ("Mkeys/s", |keys| keys.sort_unstable()),
             ("radix_Mkeys/s", radix),
         ];

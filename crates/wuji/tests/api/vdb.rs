@@ -153,9 +153,10 @@ fn volume(r: &mut Reader<'_>) -> Volume {
         assert_eq!(r.take(1), [6]);
         for (k, on) in mask.iter().enumerate() {
             let value = r.take(size).to_vec();
-            match on {
-                true => drop(active.insert(child(leaf, k, 3, 0), value)),
-                false => assert!(value.iter().all(|b| *b == 0)),
+            if *on {
+                active.insert(child(leaf, k, 3, 0), value);
+            } else {
+                assert!(value.iter().all(|b| *b == 0));
             }
         }
     }
