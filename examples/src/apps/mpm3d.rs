@@ -330,7 +330,9 @@ pub enum Material {
 /// By which block a particle is listed: that of its lowest node, or the one that it is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lists {
+    /// By the block of its lowest node.
     Staggered,
+    /// By the block that it is in.
     Centred,
 }
 
@@ -341,6 +343,7 @@ pub struct Storage {
     pub particles: Order,
     /// Of the grid.
     pub grid: Order,
+    /// Of the particles of a block.
     pub lists: Lists,
 }
 
