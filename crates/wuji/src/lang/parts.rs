@@ -58,7 +58,8 @@ impl<H: Handle, const N: usize> Handle for [H; N] {}
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a value inside a kernel",
     label = "a whole field or bundle",
-    note = "elements of fields are read by their indices, `self.x[[i, j]]`; `&self.x` passes a member to a `#[func]`"
+    note = "elements of fields are read by their indices, `self.x[[i, j]]`; `&self.x` passes a member to a `#[func]`",
+    note = "a `#[func]` of a nested bundle is called by its path: `Grid::slope(&self.grid, i)`"
 )]
 pub trait MemberValue {
     /// What a kernel sees.
