@@ -1,5 +1,6 @@
 //! Benchmarks against hand-written loops; run by `cargo xtask bench`.
 
+mod algorithms;
 mod case;
 mod cpp;
 mod flow;
@@ -181,6 +182,7 @@ fn bench(options: &Options) -> Result<(), String> {
     cases.retain(|case| wanted(case.name()));
     let mut studies: Vec<Box<dyn Study>> = launches::all();
     studies.extend(starts::all());
+    studies.extend(algorithms::all());
     studies.extend(sparse::all());
     studies.extend(gradients::all());
     studies.extend(quantized::all());

@@ -1,20 +1,31 @@
 //! Single-threaded MLS-MPM of three materials in plain Rust: the reference for the example `mpm88`.
 
+use wuji::Element;
+
 /// The material of a particle.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Element, Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Material {
+    /// Weakly compressible.
     Water = 0,
+    /// Elastic.
     Jelly = 1,
+    /// Elastic and plastic.
     Snow = 2,
 }
 
+/// Cells along each axis.
 pub const GRID: usize = 128;
+/// The size of a cell.
 pub const DX: f32 = 1.0 / GRID as f32;
+/// The time step.
 pub const DT: f32 = 1e-4;
 /// Four particles per cell.
 pub const VOLUME: f32 = DX * DX * 0.25;
+/// Mass per volume.
 pub const DENSITY: f32 = 1.0;
+/// The mass of a particle.
 pub const MASS: f32 = VOLUME * DENSITY;
+/// The acceleration downwards.
 pub const GRAVITY: f32 = 40.0;
 /// Boundary cells.
 pub const WALL: usize = 3;
@@ -22,18 +33,24 @@ const YOUNG: f32 = 4000.0;
 const POISSON: f32 = 0.2;
 /// Lamé parameters of undamaged snow.
 pub const MU: f32 = YOUNG / (2.0 * (1.0 + POISSON));
+/// The other Lamé parameter of undamaged snow.
 pub const LAMBDA: f32 = YOUNG * POISSON / ((1.0 + POISSON) * (1.0 - 2.0 * POISSON));
 /// Stiffness of jelly relative to snow.
 pub const JELLY: f32 = 0.15;
 /// Snow yields plastically beyond these stretches.
 pub const SNOW_MIN: f32 = 1.0 - 0.025;
+/// The largest elastic stretch.
 pub const SNOW_MAX: f32 = 1.0 + 0.0045;
 
+/// A matrix, by rows.
 pub type Mat2 = [[f32; 2]; 2];
 
+/// A particle.
 #[derive(Clone, Copy, Debug)]
 pub struct Particle {
+    /// Its position.
     pub x: [f32; 2],
+    /// Its velocity.
     pub v: [f32; 2],
     /// Affine velocity around the particle.
     pub c: Mat2,
@@ -41,6 +58,7 @@ pub struct Particle {
     pub f: Mat2,
     /// Plastic volume of snow.
     pub jp: f32,
+    /// Its material.
     pub material: Material,
 }
 
@@ -127,12 +145,14 @@ fn weights(f: f32) -> [f32; 3] {
 /// Particles and their grid.
 #[derive(Debug)]
 pub struct Plain {
+    /// The particles.
     pub particles: Vec<Particle>,
     /// Momentum, then velocity, and mass.
     grid: Vec<[f32; 3]>,
 }
 
 impl Plain {
+    /// The scene at the start.
     pub fn new() -> Plain {
         Plain {
             particles: scene(),
@@ -140,6 +160,7 @@ impl Plain {
         }
     }
 
+    /// One time step.
     pub fn substep(&mut self) {
         self.grid.fill([0.0; 3]);
         for p in &mut self.particles {

@@ -15,6 +15,7 @@ pub struct Progress {
 const WIDTH: usize = 32;
 
 impl Progress {
+    /// The progress of so many steps.
     pub fn new(total: usize) -> Progress {
         let terminal = std::io::stderr().is_terminal();
         Progress {

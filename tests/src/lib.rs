@@ -1,5 +1,7 @@
 //! The test suite of Wuji.
 
+#![allow(missing_docs, reason = "no crate depends on this one")]
+
 pub mod filetest;
 pub mod fuzz;
 mod seen;

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use wuji_ir::{Error, Result};
 
+/// Where mathematical functions come from.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Functions {
     /// The C library of the host.
@@ -48,10 +49,12 @@ impl Libdevice {
         })
     }
 
+    /// The file it was read from.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
+    /// The bitcode of LLVM.
     pub fn bitcode(&self) -> &[u8] {
         &self.bitcode
     }

@@ -18,6 +18,7 @@ pub enum Math {
 /// Whether accesses are checked against their domain.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Bounds {
+    /// Reads outside of a field give zero, writes are dropped and reported.
     #[default]
     Checked,
     /// The user guarantees that every access is in range.
@@ -34,12 +35,16 @@ pub enum Target {
     Cuda,
 }
 
+/// Everything that decides which code a kernel becomes, besides the kernel.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Options {
+    /// What the code is for.
     pub target: Target,
     /// The compute capability of a GPU.
     pub sm: u32,
+    /// How exact floating-point arithmetic is.
     pub math: Math,
+    /// What happens with indices that are out of range.
     pub bounds: Bounds,
     /// The implementation of mathematical functions.
     pub functions: Functions,

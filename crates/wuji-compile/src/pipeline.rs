@@ -23,10 +23,12 @@ pub struct Lowered {
 }
 
 impl Lowered {
+    /// The lowered module.
     pub fn module(&self) -> &Module {
         &self.module
     }
 
+    /// The options that it was lowered for.
     pub fn options(&self) -> &Options {
         &self.options
     }

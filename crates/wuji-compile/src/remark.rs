@@ -10,7 +10,9 @@ use wuji_ir::Position;
 pub struct Remark {
     /// The kernel's name and the number of the task.
     pub task: String,
+    /// Where the loop is in the source.
     pub at: Option<Position>,
+    /// What was decided, and why.
     pub decision: Decision,
 }
 
@@ -19,6 +21,7 @@ pub struct Remark {
 pub enum Decision {
     /// The loop is vectorized.
     Vectors {
+        /// The iterations in a vector.
         lanes: u8,
         /// The interleave factor.
         vectors: usize,
@@ -31,21 +34,32 @@ pub enum Decision {
     Scalar(String),
     /// A field has a scratchpad.
     Pad {
+        /// The name of the field.
         field: String,
+        /// The elements of the scratchpad.
         elements: u64,
         /// The smallest trip count of a block for that; 0 if any block will do.
         from: u64,
     },
     /// A field has no scratchpad, with the reason.
-    NoPad { field: String, why: String },
+    NoPad {
+        /// The name of the field.
+        field: String,
+        /// The reason.
+        why: String,
+    },
     /// The gradient of a serial loop.
     Reversed(Reversal),
     /// The loop handles all bits of a word at a time.
-    Bits { elements: u32 },
+    Bits {
+        /// The elements in a word.
+        elements: u32,
+    },
     /// A loop over single bits handles them one by one, with the reason.
     NoBits(String),
     /// A tape copies a field before it is overwritten, because a gradient needs its values.
     Saved {
+        /// The name of the field.
         field: String,
         /// Bytes of one copy.
         bytes: u64,
@@ -53,7 +67,12 @@ pub enum Decision {
         needed_at: String,
     },
     /// How a word of packed fields is changed.
-    Packed { fields: String, write: WordWrite },
+    Packed {
+        /// The names of the fields.
+        fields: String,
+        /// How the word is changed.
+        write: WordWrite,
+    },
     /// The loop runs on one thread, because of what is around it.
     Serial(Enclosing),
 }
@@ -61,7 +80,9 @@ pub enum Decision {
 /// What makes a loop of a kernel serial.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Enclosing {
+    /// A `while`.
     While,
+    /// An `if`.
     If,
 }
 
@@ -81,6 +102,7 @@ pub enum WordWrite {
 }
 
 impl WordWrite {
+    /// All of them, in the order of their declaration.
     pub const ALL: [WordWrite; 5] = [
         WordWrite::Store,
         WordWrite::Insert,
@@ -99,6 +121,7 @@ pub enum Reversal {
     Backwards,
     /// The last one first. Carried values are saved at some of them, and computed again at the others.
     Checkpoints {
+        /// The number of checkpoints.
         count: u64,
         /// Bytes of each.
         bytes: u64,

@@ -43,6 +43,7 @@ impl Candidates {
         }
     }
 
+    /// Whether there is nothing to specialize for.
     pub fn is_empty(&self) -> bool {
         self.params.is_empty() && self.arrays.is_empty()
     }
@@ -87,7 +88,9 @@ fn add_params(f: &Function, v: Value, params: &mut Vec<u32>) {
 /// What a launch passes for the candidates.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Arguments {
+    /// The parameters by value, one slot for each scalar.
     pub params: Vec<u64>,
+    /// The shapes of the arrays.
     pub shapes: Vec<ArrayShape>,
 }
 

@@ -9,6 +9,7 @@ use wuji_ir::ops::{Activation, Place};
 /// A write that activates the cell it is in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ActivatingWrite {
+    /// The field whose cells are activated.
     pub field: Field,
     /// The indices as expressions of loop indices, constants and parameters; `None` if they depend on anything else.
     pub indices: Option<Vec<String>>,

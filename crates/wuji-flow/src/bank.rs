@@ -45,6 +45,7 @@ pub struct Bank {
 }
 
 impl Bank {
+    /// A bank without tasks.
     pub fn new(options: &Options) -> Bank {
         Bank {
             options: options.clone(),
@@ -57,6 +58,7 @@ impl Bank {
         }
     }
 
+    /// The options that tasks are compiled with.
     pub fn options(&self) -> &Options {
         &self.options
     }

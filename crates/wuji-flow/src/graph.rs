@@ -11,7 +11,12 @@ use wuji_ir::module::Module;
 #[derive(Copy, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub enum State {
     /// The values of a field, by its number in the tree; packed fields of a node share one.
-    Value { tree: u32, field: u32 },
+    Value {
+        /// The number of the tree.
+        tree: u32,
+        /// The number of the field in the tree.
+        field: u32,
+    },
     /// Which cells of a tree are active.
     Mask(u32),
     /// The lists of active cells of a tree.
@@ -37,6 +42,7 @@ impl fmt::Display for State {
 /// A task of a window, with its arguments.
 #[derive(Clone, Debug)]
 pub struct Node {
+    /// The task.
     pub task: Arc<Task>,
     /// The number of each tree of the task in the window.
     pub trees: Vec<u32>,
@@ -51,6 +57,7 @@ pub struct Node {
 }
 
 impl Node {
+    /// A task with its arguments; the states come from its summary.
     pub fn new(task: Arc<Task>, trees: Vec<u32>, params: Vec<u64>, launches: Vec<usize>) -> Node {
         let (mut reads, mut writes) = (Vec::new(), Vec::new());
         let (m, summary) = (&task.module, &task.summary);
@@ -122,24 +129,33 @@ fn value_state(m: &Module, field: Field, trees: &[u32]) -> State {
 /// Why one task is after another.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub enum EdgeKind {
+    /// The second reads what the first wrote.
     ReadAfterWrite,
+    /// The second overwrites what the first wrote.
     WriteAfterWrite,
+    /// The second overwrites what the first read.
     WriteAfterRead,
 }
 
 /// One task leaves a state to another.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct Edge {
+    /// The number of the first node.
     pub from: usize,
+    /// The number of the second node.
     pub to: usize,
+    /// What orders them.
     pub state: State,
+    /// How.
     pub kind: EdgeKind,
 }
 
 /// Tasks in an order in which they may run, and the edges between them.
 #[derive(Clone, Debug, Default)]
 pub struct Graph {
+    /// The tasks, in the order of the program.
     pub nodes: Vec<Node>,
+    /// What orders them.
     pub edges: Vec<Edge>,
 }
 
@@ -249,6 +265,7 @@ pub struct Closure {
 }
 
 impl Closure {
+    /// The closure of a graph with this many nodes.
     pub fn of(count: usize, edges: &[Edge]) -> Closure {
         let words = count.div_ceil(64);
         let mut closure = Closure {
@@ -272,6 +289,7 @@ impl Closure {
         closure
     }
 
+    /// Whether a path leads from one node to another.
     pub fn reaches(&self, from: usize, to: usize) -> bool {
         self.bits[from * self.words + to / 64] >> (to % 64) & 1 == 1
     }

@@ -34,6 +34,7 @@ pub enum IndexSource {
 pub struct UniqueIndex {
     /// How it is computed; fields are written as their position in `fields`.
     pub expression: String,
+    /// The fields that the expression reads.
     pub fields: Vec<Field>,
     /// All iterations together have the numbers below this one.
     pub count: Option<u64>,
@@ -44,17 +45,22 @@ pub struct UniqueIndex {
 pub enum Reach {
     /// Every iteration accesses elements of its own.
     Own(OwnElements),
+    /// Iterations may access the same elements.
     Anywhere,
 }
 
 /// How a task uses a field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldUse {
+    /// The field.
     pub field: Field,
+    /// Whether it is read.
     pub reads: bool,
+    /// Whether it is written to.
     pub writes: bool,
     /// All writes are updates by this operation, whose results are unused.
     pub updates: Option<AtomicOp>,
+    /// Which elements iterations access.
     pub reach: Reach,
     /// Every access is to an element that exists, so no write is dropped or reported.
     pub exists: bool,
@@ -67,15 +73,20 @@ pub struct FieldUse {
 /// How a task uses the cells of a tree.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct MaskUse {
+    /// The tree.
     pub tree: Tree,
+    /// Whether the activity of cells is read.
     pub reads: bool,
+    /// Whether cells are activated.
     pub activates: bool,
+    /// Whether cells are deactivated.
     pub deactivates: bool,
 }
 
 /// The iterations of a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Space {
+    /// No loop: one iteration.
     Serial,
     /// A box: bounds are constants or slots of the parameters.
     Box(Vec<(Bound, Bound)>),
@@ -88,16 +99,27 @@ pub enum Space {
 /// Why a task is never fused.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Obstacle {
+    /// Its loops share values.
     SeveralLoops,
+    /// Its bounds are computed.
     ComputedBounds,
+    /// It has hints of its own.
     Hints,
+    /// Its iterations form thread blocks.
     Cooperative,
+    /// It calls a recursive function.
     Calls,
+    /// It asks which cells are active, or changes it.
     Cells,
+    /// It has assertions.
     Checks,
+    /// It prints.
     Prints,
+    /// It draws random numbers.
     Random,
+    /// It has a result or variables between loops.
     Temps,
+    /// It accesses an array of the host.
     Arrays,
 }
 
@@ -123,9 +145,13 @@ impl Obstacle {
 /// The effects of a task.
 #[derive(Clone, Debug)]
 pub struct Summary {
+    /// The iterations.
     pub space: Space,
+    /// What the program said about the loop.
     pub hints: LoopHints,
+    /// How it uses fields.
     pub fields: Vec<FieldUse>,
+    /// How it uses the cells of trees.
     pub masks: Vec<MaskUse>,
     /// Values that are unique by a hint.
     pub uniques: Vec<UniqueIndex>,
@@ -144,6 +170,7 @@ pub struct Summary {
 }
 
 impl Summary {
+    /// The effects of a task.
     pub fn of(m: &Module) -> Summary {
         let Some(f) = m.kernel_func() else {
             return Summary::empty(Space::Unknown);
@@ -212,6 +239,7 @@ impl Summary {
         self.obstacle.get_or_insert(obstacle);
     }
 
+    /// The use of a field, if there is one.
     pub fn field(&self, field: Field) -> Option<&FieldUse> {
         self.fields.iter().find(|u| u.field == field)
     }

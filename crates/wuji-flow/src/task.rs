@@ -11,6 +11,7 @@ pub struct TaskId(pub u32);
 /// A kernel, or a task of one, in a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskPart {
+    /// The name of the kernel.
     pub kernel: Arc<str>,
     /// Estimated instructions of an iteration, before it was fused.
     pub cost: u64,
@@ -19,8 +20,11 @@ pub struct TaskPart {
 /// A kernel that rules treat as a unit. It is a module before offloading, without unused trees.
 #[derive(Debug)]
 pub struct Task {
+    /// What it was made of.
     pub id: TaskId,
+    /// The task as a module of its own.
     pub module: Arc<Module>,
+    /// Its effects.
     pub summary: Summary,
     /// For each tree of the module, which tree of the kernel, or of the tasks, it was made from.
     pub trees: Vec<u32>,
@@ -33,6 +37,7 @@ pub struct Task {
 }
 
 impl Task {
+    /// A name for profiles and listings.
     pub fn name(&self) -> &str {
         &self.module.name
     }

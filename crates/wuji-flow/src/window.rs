@@ -24,10 +24,15 @@ pub struct Launch {
 /// Which rules are applied.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Switches {
+    /// Tasks are fused.
     pub fusion: bool,
+    /// Stores that are overwritten before they are read are removed.
     pub dead_stores: bool,
+    /// Lists of active cells are generated once, and activations that change nothing are removed.
     pub activations: bool,
+    /// A producer is computed again where a neighbourhood of it is read.
     pub halos: bool,
+    /// Tasks are reordered, so that data is used while it is in caches.
     pub locality: bool,
     /// The number of rewrites, to find a wrong one by bisection.
     pub fuel: Option<u64>,
@@ -75,6 +80,7 @@ impl Switches {
 pub struct Fuel(Option<u64>);
 
 impl Fuel {
+    /// A number of rewrites; `None` for all.
     pub fn new(fuel: Option<u64>) -> Fuel {
         Fuel(fuel)
     }
@@ -97,18 +103,21 @@ impl Fuel {
 pub enum Run {
     /// A launch as it is, by its number in the window.
     Launch(usize),
+    /// A task, alone or fused.
     Task(Node),
 }
 
 /// What to run instead of the launches of a window, in order.
 #[derive(Clone, Debug, Default)]
 pub struct LaunchPlan {
+    /// The tasks, in the order in which they run.
     pub runs: Vec<Run>,
 }
 
 /// Launches in order.
 #[derive(Clone, Debug, Default)]
 pub struct Window {
+    /// The launches, in the order of the program.
     pub launches: Vec<Launch>,
     /// Trees that nothing outside of the window can read, by their numbers.
     pub temporaries: Vec<u32>,

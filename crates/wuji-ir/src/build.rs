@@ -12,9 +12,13 @@ use smallvec::SmallVec;
 /// rule.
 #[derive(Debug)]
 pub struct Builder<'a> {
+    /// The declarations of the module.
     pub env: &'a mut Env,
+    /// The function that instructions are added to.
     pub func: &'a mut Function,
+    /// The region that instructions are added to, at its end.
     pub region: Region,
+    /// The source position of new instructions.
     pub span: Span,
 }
 
@@ -62,27 +66,33 @@ impl<'a> Builder<'a> {
         }
     }
 
+    /// Adds an instruction with one result.
     pub fn value(&mut self, op: Op, args: &[Value]) -> Value {
         let inst = self.push(op, args);
         self.func.result(inst)
     }
 
+    /// Adds a constant.
     pub fn imm(&mut self, imm: Imm) -> Value {
         self.value(Op::Const(imm), &[])
     }
 
+    /// Adds a constant of an integer type.
     pub fn int(&mut self, ty: Scalar, value: i128) -> Value {
         self.imm(Imm::int(ty, value))
     }
 
+    /// Adds a constant of type `i64`.
     pub fn i64(&mut self, value: i64) -> Value {
         self.int(Scalar::I64, i128::from(value))
     }
 
+    /// Adds a constant of a float type.
     pub fn float(&mut self, ty: Scalar, value: f64) -> Value {
         self.imm(Imm::float(ty, value))
     }
 
+    /// Adds a constant of type `bool`.
     pub fn bool(&mut self, value: bool) -> Value {
         self.imm(Imm::bool(value))
     }
@@ -107,18 +117,22 @@ impl<'a> Builder<'a> {
         }
     }
 
+    /// Adds an operation with one argument.
     pub fn unary(&mut self, op: UnOp, a: Value) -> Value {
         self.value(Op::Unary(op), &[a])
     }
 
+    /// Adds an operation with two arguments.
     pub fn binary(&mut self, op: BinOp, a: Value, b: Value) -> Value {
         self.value(Op::Binary(op), &[a, b])
     }
 
+    /// Adds a comparison.
     pub fn compare(&mut self, op: CmpOp, a: Value, b: Value) -> Value {
         self.value(Op::Compare(op), &[a, b])
     }
 
+    /// Adds `c ? a : b`.
     pub fn select(&mut self, c: Value, a: Value, b: Value) -> Value {
         self.value(Op::Select, &[c, a, b])
     }
@@ -132,10 +146,12 @@ impl<'a> Builder<'a> {
         }
     }
 
+    /// Adds a checked load of an element.
     pub fn load(&mut self, place: Place, indices: &[Value]) -> Value {
         self.value(Op::Load(Access::read(place)), indices)
     }
 
+    /// Adds a checked store to an element.
     pub fn store(&mut self, place: Place, indices: &[Value], value: Value) -> Inst {
         let mut args: Values = indices.iter().copied().collect();
         args.push(value);

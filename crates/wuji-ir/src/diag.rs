@@ -6,8 +6,11 @@ use std::fmt;
 /// A resolved source position.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Position {
+    /// The path, as the frontend knows it.
     pub file: String,
+    /// The line, from 1.
     pub line: u32,
+    /// The column, from 1.
     pub column: u32,
 }
 
@@ -34,15 +37,21 @@ impl fmt::Display for Position {
 pub struct Error {
     /// A stable code such as `W0203`; `wuji explain` describes it.
     pub code: &'static str,
+    /// One sentence, without a period.
     pub message: String,
+    /// The place in the source.
     pub at: Option<Position>,
+    /// Further lines, each after `note:`.
     pub notes: Vec<String>,
+    /// What to do about it.
     pub help: Option<String>,
 }
 
+/// A result with an [`Error`].
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
+    /// An error without a place.
     pub fn new(code: &'static str, message: impl Into<String>) -> Error {
         Error {
             code,
@@ -53,6 +62,7 @@ impl Error {
         }
     }
 
+    /// Sets the place.
     pub fn at(mut self, at: Option<Position>) -> Error {
         self.at = at.or(self.at);
         self
@@ -64,11 +74,13 @@ impl Error {
         self
     }
 
+    /// Adds a note.
     pub fn note(mut self, note: impl Into<String>) -> Error {
         self.notes.push(note.into());
         self
     }
 
+    /// Sets the help.
     pub fn help(mut self, help: impl Into<String>) -> Error {
         self.help = Some(help.into());
         self

@@ -11,9 +11,12 @@ pub const TAG: Type = Type::Scalar(Scalar::U8);
 /// As many variants as a tag can tell apart.
 pub const MOST_VARIANTS: usize = 256;
 
+/// A variant of an enum.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Variant<'a> {
+    /// Its name.
     pub name: &'a str,
+    /// The number that stands for it.
     pub discriminant: i64,
     /// The names of its fields, and their numbers in the struct.
     pub fields: Vec<(&'a str, usize)>,

@@ -12,6 +12,7 @@ use smallvec::SmallVec;
 /// A position in a source file; line 0 means unknown.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Span {
+    /// The file.
     pub file: File,
     /// 1-based.
     pub line: u32,
@@ -20,12 +21,14 @@ pub struct Span {
 }
 
 impl Span {
+    /// The position of what no line of the source stands for.
     pub const UNKNOWN: Span = Span {
         file: File(0),
         line: 0,
         column: 0,
     };
 
+    /// Whether there is a position.
     pub fn is_known(self) -> bool {
         self.line != 0
     }
@@ -40,14 +43,23 @@ impl Default for Span {
 /// The tables that functions refer to. A function can be rewritten while the environment is extended.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Env {
+    /// The name of the kernel.
     pub name: String,
+    /// The source files that spans name.
     pub files: PrimaryMap<File, String>,
+    /// The struct types.
     pub structs: Structs,
+    /// The trees.
     pub trees: PrimaryMap<Tree, TreeData>,
+    /// The fields, of all trees.
     pub fields: PrimaryMap<Field, FieldData>,
+    /// The arrays that are arguments.
     pub arrays: PrimaryMap<Array, ArrayData>,
+    /// The values that tasks pass on to later tasks.
     pub temps: PrimaryMap<Temp, TempData>,
+    /// The texts of prints and assertions.
     pub messages: PrimaryMap<Message, MessageData>,
+    /// The places that report.
     pub sites: PrimaryMap<Site, SiteData>,
     /// The by-value parameters of the kernel. The kernel function takes them; so does every task.
     pub params: Vec<Param>,
@@ -62,22 +74,31 @@ pub struct Env {
 /// The signature of a function.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Signature {
+    /// The types of the parameters.
     pub params: Vec<Type>,
+    /// The types of the results.
     pub results: Vec<Type>,
 }
 
+/// A parameter of a kernel.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Param {
+    /// Its name in the source.
     pub name: String,
+    /// Its type.
     pub ty: Type,
 }
 
 /// A host array argument. The kernel is specialized for the flags.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ArrayData {
+    /// Its name in the source.
     pub name: String,
+    /// The type of an element.
     pub elem: Type,
+    /// The number of axes.
     pub rank: u8,
+    /// Whether the kernel may store to it.
     pub writable: bool,
     /// Row-major without gaps, so strides follow from extents.
     pub contiguous: bool,
@@ -90,29 +111,42 @@ pub struct ArrayData {
 /// What a kernel that is specialized for its arguments knows of an array.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ArrayShape {
+    /// The lengths of the axes.
     pub extents: SmallVec<[i64; 4]>,
     /// The first element is at a multiple of this many bytes.
     pub align: u32,
 }
 
+/// A value that one task stores and later ones load.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct TempData {
+    /// Its type.
     pub ty: Type,
 }
 
 /// A format string: text and holes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
 pub struct MessageData {
+    /// Text and values, in order.
     pub pieces: Vec<Piece>,
 }
 
+/// A part of a message.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Piece {
+    /// Constant text.
     Text(String),
-    Hole { ty: Type, format: Format },
+    /// A value.
+    Hole {
+        /// Its type.
+        ty: Type,
+        /// How it is formatted.
+        format: Format,
+    },
 }
 
 impl MessageData {
+    /// The types of the values, in order.
     pub fn holes(&self) -> impl Iterator<Item = Type> + '_ {
         self.pieces.iter().filter_map(|p| match p {
             Piece::Text(_) => None,
@@ -124,10 +158,13 @@ impl MessageData {
 /// A problem that one site of the program can report at run time.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SiteData {
+    /// What is reported.
     pub kind: SiteKind,
+    /// Where.
     pub span: Span,
 }
 
+/// What a site reports.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum SiteKind {
     /// An out-of-range write, atomic or append was dropped. Arguments: the indices, then the run-time
@@ -136,7 +173,10 @@ pub enum SiteKind {
     /// A read outside its place gave zero, and reads are checked. Arguments: the indices, as `i64`.
     ReadOutOfRange(Place),
     /// An index outside `0..len` of a vector or local array. Argument: the index, as `i64`.
-    BadIndex { len: u32 },
+    BadIndex {
+        /// The number of elements.
+        len: u32,
+    },
     /// Arguments: the scalars of the message's holes.
     Assert(Message),
     /// Arguments: the number of the iteration as `i64`, then the scalars of the message's holes.

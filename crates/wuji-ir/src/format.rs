@@ -5,7 +5,9 @@ use std::fmt::{self, Write};
 /// A format as in Rust: `>8.3`, `+`, `08`, `#x`.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash, Default)]
 pub struct Format {
+    /// The character that fills the width; a blank if there is none.
     pub fill: Option<char>,
+    /// Where the value is in its width.
     pub align: Option<Align>,
     /// A sign in front of positive numbers too.
     pub plus: bool,
@@ -13,29 +15,42 @@ pub struct Format {
     pub prefix: bool,
     /// Zeros between the sign and the digits.
     pub zeros: bool,
+    /// The least number of characters.
     pub width: Option<u16>,
     /// Digits after the point.
     pub precision: Option<u8>,
+    /// The base of integers, or the notation of floats.
     pub radix: Radix,
 }
 
+/// Where a value is in its width.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Align {
+    /// At the left, `<`.
     Left,
+    /// In the center, `^`.
     Center,
+    /// At the right, `>`.
     Right,
 }
 
+/// The base of integers, or the notation of floats.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash, Default)]
 pub enum Radix {
+    /// Base 10.
     #[default]
     Decimal,
+    /// Base 2, `b`.
     Binary,
+    /// Base 8, `o`.
     Octal,
+    /// Base 16 with small letters, `x`.
     LowerHex,
+    /// Base 16 with capital letters, `X`.
     UpperHex,
     /// With an exponent, for floats.
     LowerExp,
+    /// With an exponent, `E`.
     UpperExp,
 }
 

@@ -8,6 +8,7 @@ use crate::types::{BOOL, I32, I64, Scalar, Type, U64};
 use crate::verify::MAX_COMPONENTS;
 use smallvec::{SmallVec, smallvec};
 
+/// The types of the results of an instruction.
 pub type Types = SmallVec<[Type; 1]>;
 
 /// Result types of `op` for arguments of types `args`. For operations with regions the results are those that

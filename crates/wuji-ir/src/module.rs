@@ -9,6 +9,7 @@ use smallvec::SmallVec;
 use std::num::NonZeroU32;
 use std::ops::{Deref, DerefMut};
 
+/// A short list of values.
 pub type Values = SmallVec<[Value; 4]>;
 
 /// A kernel: the environment its functions refer to, and the functions themselves.
@@ -26,6 +27,7 @@ pub type Values = SmallVec<[Value; 4]>;
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Module {
+    /// The declarations.
     pub env: Env,
     /// Add with [`Module::add_func`], so that the environment has the signature.
     pub funcs: PrimaryMap<Func, Function>,
@@ -55,9 +57,12 @@ pub const MAX_CALL_DEPTH: u32 = 256;
 /// The maximal nesting of regions, so that no recursive walk overflows the stack.
 pub const MAX_NESTING: usize = 200;
 
+/// A function: instructions in regions.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Function {
+    /// Its name.
     pub name: String,
+    /// What is known about its effects.
     pub traits: Traits,
     /// The function to use for its reverse sweep, instead of one that is derived from the body: it takes the
     /// parameters, the results and the adjoints of results with floats, and returns the adjoints of parameters with
@@ -67,11 +72,17 @@ pub struct Function {
     pub results: Vec<Type>,
     /// Its parameters are those of the function.
     pub entry: Region,
+    /// The instructions.
     pub insts: PrimaryMap<Inst, InstData>,
+    /// The regions.
     pub regions: PrimaryMap<Region, RegionData>,
+    /// The values.
     pub values: PrimaryMap<Value, ValueData>,
+    /// The local variables.
     pub locals: PrimaryMap<Local, LocalData>,
+    /// The number of labels in use.
     pub labels: u32,
+    /// Where instructions come from.
     pub spans: SecondaryMap<Inst, Span>,
 }
 
@@ -89,19 +100,29 @@ pub struct Traits {
     pub once: bool,
 }
 
+/// An instruction.
 #[derive(Clone, Debug, PartialEq)]
 pub struct InstData {
+    /// The operation.
     pub op: Op,
+    /// The arguments.
     pub args: Values,
+    /// The regions inside, in the order of the operation.
     pub regions: SmallVec<[Region; 2]>,
+    /// The values it defines.
     pub results: SmallVec<[Value; 1]>,
 }
 
+/// A sequence of instructions with parameters and a terminator.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RegionData {
+    /// The values it is entered with.
     pub params: Values,
+    /// The instructions, in order.
     pub insts: Vec<Inst>,
+    /// How it ends.
     pub term: Term,
+    /// Where its end is in the source.
     pub term_span: Span,
 }
 
@@ -121,6 +142,7 @@ pub enum Term {
 }
 
 impl Term {
+    /// The values that it passes on.
     pub fn args(&self) -> &[Value] {
         match self {
             Term::Yield(v) | Term::Break(_, v) | Term::Continue(_, v) | Term::Return(v) => v,
@@ -128,6 +150,7 @@ impl Term {
         }
     }
 
+    /// The values that it passes on, to be changed.
     pub fn args_mut(&mut self) -> &mut [Value] {
         match self {
             Term::Yield(v) | Term::Break(_, v) | Term::Continue(_, v) | Term::Return(v) => v,
@@ -136,32 +159,43 @@ impl Term {
     }
 }
 
+/// A value.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct ValueData {
+    /// Its type.
     pub ty: Type,
+    /// Where it is defined.
     pub def: ValueDef,
 }
 
+/// The definition of a value.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum ValueDef {
+    /// A result of an instruction, by its number.
     Result(Inst, u16),
+    /// A parameter of a region, by its number.
     Param(Region, u16),
 }
 
 /// A local variable, zero until it is stored to. `len` makes it an array.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct LocalData {
+    /// Its name in the source.
     pub name: String,
+    /// The type, of an element if there is a length.
     pub ty: Type,
+    /// The number of elements of an array.
     pub len: Option<u32>,
     /// An array in shared memory.
     pub shared: bool,
+    /// What it is for.
     pub role: LocalRole,
 }
 
 /// The purpose of a local, if passes and backends treat it specially.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum LocalRole {
+    /// A variable of the source, or of a pass.
     #[default]
     Variable,
     /// The partial result of a reduction. Its updates may be applied in any order and association.
@@ -184,18 +218,24 @@ impl LocalRole {
 /// A part of a kernel that a device runs as a unit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Task {
+    /// A name for profiles and listings.
     pub name: String,
+    /// What it loops over.
     pub kind: TaskKind,
+    /// The function that it runs.
     pub func: Func,
     /// Number of the task for random bits: 2s for the s-th part of serial code, 2p + 1 for the p-th parallel
     /// loop of the kernel.
     pub ordinal: u32,
     /// The task generates the list of active cells of this node; a no-op if it is up to date.
     pub lists: Option<(Tree, Node)>,
+    /// Its role in privatization.
     pub copies: Copies,
     /// Fields of which the task updates only one slice.
     pub slices: Vec<Slice>,
+    /// Its place in the control flow of the kernel.
     pub flow: TaskFlow,
+    /// Where the loop is in the source.
     pub span: Span,
 }
 
@@ -204,6 +244,7 @@ pub struct Task {
 pub struct TaskFlow {
     /// Steps do not decrease from task to task. All are 0 in a kernel that repeats no task.
     pub step: u32,
+    /// Of the last task of a loop around tasks.
     pub repeat: Option<Repeat>,
 }
 
@@ -220,7 +261,9 @@ impl TaskFlow {
 /// The end of a loop around tasks: if the temp is at most the step of the task, the tasks from step `from` on run again.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Repeat {
+    /// An `i32`: the step that is next.
     pub temp: Temp,
+    /// The first step of the loop.
     pub from: u32,
 }
 
@@ -228,6 +271,7 @@ pub struct Repeat {
 /// accesses no element of it in another way; it may access other elements of the field.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Slice {
+    /// The field.
     pub field: Field,
     /// The number of a kernel parameter.
     pub param: Option<u32>,
@@ -238,10 +282,12 @@ pub struct Slice {
 /// The role of a task in privatization.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub enum Copies {
+    /// It has nothing to do with copies.
     #[default]
     None,
     /// Its workers update fields in private copies, only by these operations.
     Uses {
+        /// Privatized fields.
         fields: Vec<(Field, AtomicOp)>,
         /// Privatized temps, updated only by these operations.
         temps: Vec<(Temp, AtomicOp)>,
@@ -254,26 +300,33 @@ pub enum Copies {
     Merges(Tree),
 }
 
+/// What a task loops over.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TaskKind {
     /// The function takes the kernel's parameters.
     Serial,
     /// The function takes the kernel's parameters, then one index per axis.
     Range {
+        /// The ranges, one per axis.
         dims: Vec<RangeDim>,
+        /// What the program said about the loop.
         hints: crate::ops::LoopHints,
     },
     /// The function takes the kernel's parameters, then one index per axis of the field.
     Cells {
+        /// The field whose active cells are visited.
         field: Field,
+        /// What the program said about the loop.
         hints: crate::ops::LoopHints,
     },
     /// The function takes the kernel's parameters, then `begin: i64, end: i64`, and runs the units
     /// numbered `begin..end` of as many as the product of the dimensions.
     Chunks {
+        /// The ranges that are counted in units.
         dims: Vec<RangeDim>,
         /// Iterations in one unit, for sizing chunks.
         unit: u64,
+        /// What the program said about the loop.
         hints: crate::ops::LoopHints,
     },
 }
@@ -281,7 +334,9 @@ pub enum TaskKind {
 /// The half-open range `lo..hi`, empty when `hi <= lo`.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RangeDim {
+    /// The first number.
     pub lo: Bound,
+    /// The end, exclusive.
     pub hi: Bound,
     /// The distance between two numbers of the range.
     pub step: NonZeroU32,
@@ -314,15 +369,20 @@ impl RangeDim {
     }
 }
 
+/// A bound of a range, known at launch.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Bound {
+    /// A constant.
     Const(i64),
     /// A by-value integer parameter of the kernel.
     Param(u32),
     /// Known at launch: the sum of a base and a constant, wrapped to an integer type.
     Sum {
+        /// The base.
         base: BoundBase,
+        /// The constant.
         plus: i64,
+        /// The integer type.
         scalar: Scalar,
     },
     /// An integer that an earlier task has stored.
@@ -380,6 +440,7 @@ impl Function {
         f
     }
 
+    /// Adds an empty region with parameters of these types.
     pub fn add_region(&mut self, params: &[Type]) -> Region {
         let region = self.regions.push(RegionData {
             params: Values::new(),
@@ -393,6 +454,7 @@ impl Function {
         region
     }
 
+    /// Adds a parameter to a region.
     pub fn add_region_param(&mut self, region: Region, ty: Type) -> Value {
         let n = self.regions[region].params.len() as u16;
         let value = self.values.push(ValueData {
@@ -420,6 +482,7 @@ impl Function {
         inst
     }
 
+    /// Adds a result to an instruction.
     pub fn add_result(&mut self, inst: Inst, ty: Type) -> Value {
         let n = self.insts[inst].results.len() as u16;
         let value = self.values.push(ValueData {
@@ -430,16 +493,19 @@ impl Function {
         value
     }
 
+    /// A label that is not in use.
     pub fn fresh_label(&mut self) -> Label {
         let label = Label::from_u32(self.labels);
         self.labels += 1;
         label
     }
 
+    /// The type of a value.
     pub fn ty(&self, value: Value) -> Type {
         self.values[value].ty
     }
 
+    /// The parameters of the function.
     pub fn params(&self) -> &[Value] {
         &self.regions[self.entry].params
     }
@@ -520,6 +586,7 @@ impl Module {
         m
     }
 
+    /// The function of the kernel, before it is split into tasks.
     pub fn kernel_func(&self) -> Option<&Function> {
         self.kernel.map(|k| &self.funcs[k])
     }

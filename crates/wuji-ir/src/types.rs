@@ -9,21 +9,34 @@ use std::fmt;
 /// Scalar machine types.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub enum Scalar {
+    /// `bool`: one byte, 0 or 1.
     Bool,
+    /// `i8`.
     I8,
+    /// `i16`.
     I16,
+    /// `i32`.
     I32,
+    /// `i64`.
     I64,
+    /// `u8`.
     U8,
+    /// `u16`.
     U16,
+    /// `u32`.
     U32,
+    /// `u64`.
     U64,
+    /// `f16`, the IEEE half.
     F16,
+    /// `f32`.
     F32,
+    /// `f64`.
     F64,
 }
 
 impl Scalar {
+    /// All scalar types, in the order of their declaration.
     pub const ALL: [Scalar; 12] = [
         Scalar::Bool,
         Scalar::I8,
@@ -57,6 +70,7 @@ impl Scalar {
         }
     }
 
+    /// Whether it is a float.
     pub const fn is_float(self) -> bool {
         matches!(self, Scalar::F16 | Scalar::F32 | Scalar::F64)
     }
@@ -66,10 +80,12 @@ impl Scalar {
         !self.is_float() && !matches!(self, Scalar::Bool)
     }
 
+    /// Whether it is a signed integer.
     pub const fn is_signed_int(self) -> bool {
         matches!(self, Scalar::I8 | Scalar::I16 | Scalar::I32 | Scalar::I64)
     }
 
+    /// Whether it is an unsigned integer.
     pub const fn is_unsigned_int(self) -> bool {
         matches!(self, Scalar::U8 | Scalar::U16 | Scalar::U32 | Scalar::U64)
     }
@@ -98,6 +114,7 @@ impl Scalar {
         }
     }
 
+    /// The name in the text format.
     pub const fn name(self) -> &'static str {
         match self {
             Scalar::Bool => "bool",
@@ -115,6 +132,7 @@ impl Scalar {
         }
     }
 
+    /// The type with a name of the text format.
     pub fn from_name(name: &str) -> Option<Scalar> {
         Scalar::ALL.into_iter().find(|s| s.name() == name)
     }
@@ -129,23 +147,33 @@ impl fmt::Display for Scalar {
 /// The type of a value. Text: `f32`, `f32x3`, `f32x2x3` (2 rows, 3 columns), `s0`.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Type {
+    /// A scalar.
     Scalar(Scalar),
     /// Element type and length, at least 1.
     Vector(Scalar, u16),
     /// Element type, rows, columns, each at least 1. Components are numbered row by row.
     Matrix(Scalar, u16, u16),
+    /// A struct, declared in the module.
     Struct(StructId),
 }
 
+/// `bool`.
 pub const BOOL: Type = Type::Scalar(Scalar::Bool);
+/// `i32`.
 pub const I32: Type = Type::Scalar(Scalar::I32);
+/// `i64`.
 pub const I64: Type = Type::Scalar(Scalar::I64);
+/// `u32`.
 pub const U32: Type = Type::Scalar(Scalar::U32);
+/// `u64`.
 pub const U64: Type = Type::Scalar(Scalar::U64);
+/// `f32`.
 pub const F32: Type = Type::Scalar(Scalar::F32);
+/// `f64`.
 pub const F64: Type = Type::Scalar(Scalar::F64);
 
 impl Type {
+    /// The scalar type, if it is one.
     pub const fn as_scalar(self) -> Option<Scalar> {
         match self {
             Type::Scalar(s) => Some(s),
@@ -204,7 +232,9 @@ impl fmt::Display for Type {
 /// A struct or tuple. Tuples have the field names `0`, `1`, ...
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct StructType {
+    /// Its name.
     pub name: String,
+    /// The fields, in order.
     pub fields: Vec<(String, Type)>,
 }
 
@@ -335,6 +365,7 @@ impl Structs {
 /// Two constants are equal when their bits are, so `NaN == NaN` here and `0.0 != -0.0`.
 #[derive(Copy, Clone, PartialEq, Eq, Hash)]
 pub struct Imm {
+    /// The type.
     pub ty: Scalar,
     bits: u64,
 }
@@ -354,14 +385,17 @@ impl Imm {
         }
     }
 
+    /// The bits, in the low end of a word.
     pub fn bits(self) -> u64 {
         self.bits
     }
 
+    /// Zero of a type.
     pub fn zero(ty: Scalar) -> Imm {
         Imm { ty, bits: 0 }
     }
 
+    /// A constant of type `bool`.
     pub fn bool(value: bool) -> Imm {
         Imm {
             ty: Scalar::Bool,
@@ -424,6 +458,7 @@ impl Imm {
         }
     }
 
+    /// The value of a `bool`.
     pub fn as_bool(self) -> Option<bool> {
         (self.ty == Scalar::Bool).then_some(self.bits != 0)
     }

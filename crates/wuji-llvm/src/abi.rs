@@ -15,7 +15,9 @@ pub struct LaunchContext {
     pub params: *const u64,
     /// Base address of the memory of each tree.
     pub trees: *const *mut u8,
+    /// The arrays that are arguments.
     pub arrays: *const ArrayView,
+    /// The values between tasks.
     pub temps: *mut u8,
     /// Compiled code calls `poll` at the next back edge of a `loop` when this is not zero.
     pub interrupt: *const AtomicU32,
@@ -38,11 +40,13 @@ pub struct LaunchContext {
 pub struct ArrayView {
     /// Address of the element whose indices are all 0.
     pub base: *mut u8,
+    /// The lengths of the axes.
     pub extents: [i64; MAX_RANK],
     /// In bytes.
     pub strides: [i64; MAX_RANK],
 }
 
+/// The most axes of an array.
 pub const MAX_RANK: usize = 8;
 
 /// Alignment of the memory of a tree.
@@ -64,6 +68,7 @@ pub type TaskFn = unsafe extern "C" fn(context: *const LaunchContext, begin: i64
 #[repr(C)]
 #[derive(Copy, Clone, Default, Debug)]
 pub struct DeviceHeader {
+    /// The address of the values between tasks.
     pub temps: u64,
     /// Address of the interrupt flag: loops exit when it is not zero.
     pub interrupt: u64,
@@ -71,6 +76,7 @@ pub struct DeviceHeader {
     pub reports: u64,
     /// Address of the [`DeviceLog`] that all launches share.
     pub log: u64,
+    /// The key of random numbers in this launch.
     pub random_key: u64,
     /// Number of the launch.
     pub launch: u64,
@@ -109,13 +115,18 @@ pub const REPORT_DETAILS: u64 = 16;
 /// Byte offsets in the by-value parameter of a GPU kernel.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct DeviceLayout {
+    /// The offset of the addresses of trees.
     pub trees: usize,
+    /// The offset of the parameters.
     pub params: usize,
+    /// The offset of the arrays.
     pub arrays: usize,
+    /// Bytes in all.
     pub size: usize,
 }
 
 impl DeviceLayout {
+    /// The layout for the arguments of a module.
     pub fn of(module: &wuji_ir::module::Module) -> DeviceLayout {
         let trees = size_of::<DeviceHeader>();
         let params = trees + 8 * module.trees.len();

@@ -22,11 +22,13 @@ const MOST_BYTES: usize = 32_764;
 /// The kernels of all tasks of a module.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Ptx {
+    /// The PTX text.
     pub text: String,
     /// The name of the kernel of each task.
     pub kernels: Vec<String>,
     /// Bytes of stack per thread that recursive functions need; 0 without recursion.
     pub stack: usize,
+    /// How long each step took.
     pub timings: Timings,
 }
 

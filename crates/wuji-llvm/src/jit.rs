@@ -30,6 +30,7 @@ pub struct JitOptions {
     pub host: Option<Host>,
     /// Preferred vector width in bits; by default the best one for the processor.
     pub vector_bits: Option<u32>,
+    /// How much LLVM optimizes.
     pub effort: Effort,
     /// Threads that compile the tasks of one kernel; by default one per core.
     pub threads: Option<usize>,
@@ -85,6 +86,7 @@ pub struct Object {
     pub code: Vec<Vec<u8>>,
     /// The symbol of each task, in order.
     pub symbols: Vec<String>,
+    /// How long each step took.
     pub timings: Timings,
 }
 
@@ -94,9 +96,11 @@ pub struct Object {
 pub struct Timings {
     /// Wuji IR to LLVM IR.
     pub build: Duration,
+    /// The time of LLVM's optimizations.
     pub optimize: Duration,
     /// LLVM IR to machine code.
     pub emit: Duration,
+    /// The time of linking.
     pub link: Duration,
     /// Wall time.
     pub total: Duration,
@@ -120,6 +124,7 @@ pub struct Profile {
     pub passes: Vec<(&'static str, Duration)>,
     /// LLVM IR to machine code.
     pub emit: Duration,
+    /// The time of linking.
     pub link: Duration,
     /// The size of the object.
     pub bytes: usize,
@@ -146,6 +151,7 @@ impl CompiledKernel {
         self.tasks.get(index).copied()
     }
 
+    /// The entry points, in the order of the tasks.
     pub fn tasks(&self) -> &[TaskFn] {
         &self.tasks
     }
@@ -155,6 +161,7 @@ impl CompiledKernel {
         &self.symbols
     }
 
+    /// How long each step took.
     pub fn timings(&self) -> &Timings {
         &self.timings
     }
@@ -175,6 +182,7 @@ pub enum Text {
     Ir,
     /// LLVM IR after the passes.
     OptimizedIr,
+    /// Assembly text.
     Assembly,
 }
 
@@ -182,6 +190,7 @@ pub enum Text {
 const STACK_BYTES: usize = 64 << 20;
 
 impl Jit {
+    /// A compiler for the processor that it runs on.
     pub fn new(options: &JitOptions) -> Result<Jit> {
         let asked = |name: &str| std::env::var_os(name).is_some_and(|v| v != "0" && !v.is_empty());
         let mut options = options.clone();
@@ -215,6 +224,7 @@ impl Jit {
         self.tuning.vector_bits
     }
 
+    /// The processor.
     pub fn host(&self) -> &Host {
         &self.host
     }

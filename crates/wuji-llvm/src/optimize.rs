@@ -19,6 +19,7 @@ pub enum Effort {
     None,
     /// Fast compilation: the first tier of a kernel.
     Fast,
+    /// All of LLVM's usual optimizations.
     #[default]
     Full,
 }

@@ -11,6 +11,7 @@ use wuji_ir::{Error, Result};
 /// A processor in LLVM's terms. It is part of the cache key of compiled code.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Host {
+    /// The target triple of LLVM.
     pub triple: String,
     /// The name of a processor that LLVM knows. Never `native`, which aborts the process.
     pub cpu: String,
@@ -29,6 +30,7 @@ impl Host {
         })
     }
 
+    /// Whether the processor has a feature, by LLVM's name.
     pub fn has(&self, feature: &str) -> bool {
         self.features
             .split(',')

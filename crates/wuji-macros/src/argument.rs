@@ -2,7 +2,7 @@
 
 use crate::closure::Pinned;
 use crate::place::Change;
-use crate::scope::{Code, Walker, unsupported};
+use crate::scope::{Code, VarKind, Walker, unsupported};
 use crate::span::{ends, group, helper};
 use proc_macro2::{Delimiter, Ident, TokenStream};
 use quote::quote_spanned;
@@ -41,13 +41,7 @@ impl Argument {
 impl Walker {
     pub(crate) fn argument(&mut self, e: &Expr) -> Result<Argument> {
         if let Some(Code { shadow, ast }) = self.data_argument(e)? {
-            let (first, last) = ends(e);
-            let data = group(
-                Delimiter::Brace,
-                quote_spanned!(first=> data: #shadow, never_run: ()),
-                last,
-            );
-            let shadow = quote_spanned!(first=> ::wuji::__private::OnlyInKernels::Data #data);
+            let shadow = self.lent(e, shadow);
             return Ok(Argument {
                 passing: Passing::Data,
                 code: Code { shadow, ast },
@@ -84,6 +78,18 @@ impl Walker {
                 ast: code.ast,
             },
         })
+    }
+
+    /// Data as an argument. What is behind `&mut` can become a shared reference, which rustc does where it knows the type.
+    fn lent(&self, e: &Expr, shadow: TokenStream) -> TokenStream {
+        let exclusive = VarKind::Data { exclusive: true };
+        if !(self.data(e)).is_some_and(|v| self.vars[v].kind == exclusive) {
+            return helper("lend", shadow, e);
+        }
+        let (first, last) = ends(e);
+        let data = quote_spanned!(first=> data: #shadow, never_run: ());
+        let data = group(Delimiter::Brace, data, last);
+        quote_spanned!(first=> ::wuji::__private::OnlyInKernels::Data #data)
     }
 
     /// A `&mut` parameter that is passed on: borrowed again, as rustc does it.

@@ -235,6 +235,9 @@ pub(crate) fn instance_key(sig: &Signature) -> Result<TokenStream> {
         })
         .collect();
     let mut parts = Vec::new();
+    if sig.receiver().is_some() {
+        parts.push(quote!(Self));
+    }
     for g in &sig.generics.params {
         match g {
             GenericParam::Lifetime(_) => {}

@@ -19,6 +19,30 @@ fn part(ty: &syn::Type) -> TokenStream {
     }
 }
 
+/// Alignment, size and number of scalars of parts that follow a tag; `tag` is its size, and the number of its scalars.
+pub(crate) fn constants(tag: usize, types: &[&syn::Type], parts: &[TokenStream]) -> TokenStream {
+    // The first use of a type names it, so that an invalid one is reported there, once.
+    let aligns = types.iter().zip(parts).map(|(ty, part)| {
+        quote_spanned!(ty.span()=> let align = ::wuji::element::larger(align, <#ty as #part>::ALIGN);)
+    });
+    quote! {
+        const ALIGN: usize = {
+            let align = 1;
+            #(#aligns)*
+            align
+        };
+        const SIZE: usize = {
+            let at = #tag;
+            #(let at = ::wuji::element::align_up(at, <#types as #parts>::ALIGN)
+                + <#types as #parts>::SIZE;)*
+            let align = 1;
+            #(let align = ::wuji::element::larger(align, <#types as #parts>::ALIGN);)*
+            ::wuji::element::align_up(at, align)
+        };
+        const SCALARS: usize = #tag #(+ <#types as #parts>::SCALARS)*;
+    }
+}
+
 fn derive(input: &DeriveInput) -> Result<TokenStream> {
     if let Some(lifetime) = input.generics.lifetimes().next() {
         return unsupported(lifetime, "an element holds no references");
@@ -55,30 +79,13 @@ fn derive(input: &DeriveInput) -> Result<TokenStream> {
             },
         }
     });
-    // The first use of a type names it, so that an invalid one is reported there, once.
-    let aligns = fields.iter().map(|(_, ty)| {
-        let element = part(ty);
-        quote_spanned!(ty.span()=> let align = ::wuji::element::larger(align, <#ty as #element>::ALIGN);)
-    });
     let types: Vec<&syn::Type> = fields.iter().map(|f| f.1).collect();
     // Arrays are parts of structs, and elements of nothing else.
     let parts: Vec<TokenStream> = types.iter().map(|ty| part(ty)).collect();
+    let constants = constants(0, &types, &parts);
     Ok(quote! {
         impl #impl_generics #element for #name #type_generics #where_clause {
-            const ALIGN: usize = {
-                let align = 1;
-                #(#aligns)*
-                align
-            };
-            const SIZE: usize = {
-                let at = 0;
-                #(let at = ::wuji::element::align_up(at, <#types as #parts>::ALIGN)
-                    + <#types as #parts>::SIZE;)*
-                let align = 1;
-                #(let align = ::wuji::element::larger(align, <#types as #parts>::ALIGN);)*
-                ::wuji::element::align_up(at, align)
-            };
-            const SCALARS: usize = 0 #(+ <#types as #parts>::SCALARS)*;
+            #constants
 
             fn ir_type(structs: &mut ::wuji::__private::Structs) -> ::wuji::__private::Type {
                 #[allow(unused_mut)]

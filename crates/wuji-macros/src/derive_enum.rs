@@ -1,10 +1,11 @@
 //! `#[derive(Element)]` of enums: a tag, and the fields of all variants one after the other.
 
+use crate::derive::constants;
 use crate::pattern::member;
 use crate::scope::unsupported;
 use proc_macro2::{Ident, TokenStream};
-use quote::{format_ident, quote, quote_spanned};
-use syn::{DataEnum, DeriveInput, Fields, Member, Result, Type, parse_quote, spanned::Spanned};
+use quote::{format_ident, quote};
+use syn::{DataEnum, DeriveInput, Fields, Member, Result, Type, parse_quote};
 
 /// A field of a variant.
 struct Part<'a> {
@@ -50,10 +51,7 @@ pub(crate) fn derive(input: &DeriveInput, data: &DataEnum) -> Result<TokenStream
         format!("{variant}.{}", member(&p.member))
     });
     let types: Vec<&Type> = parts.iter().map(|p| p.ty).collect();
-    // The first use of a type names it, so that an invalid one is reported there, once.
-    let aligns = types.iter().map(|ty| {
-        quote_spanned!(ty.span()=> let align = ::wuji::element::larger(align, <#ty as #element>::ALIGN);)
-    });
+    let constants = constants(1, &types, &vec![element.clone(); types.len()]);
     let names: Vec<&Ident> = parts.iter().map(|p| &p.name).collect();
     let places = quote! {
         let at = 1;
@@ -103,20 +101,7 @@ pub(crate) fn derive(input: &DeriveInput, data: &DataEnum) -> Result<TokenStream
     });
     Ok(quote! {
         impl #impl_generics #element for #name #type_generics #where_clause {
-            const ALIGN: usize = {
-                let align = 1;
-                #(#aligns)*
-                align
-            };
-            const SIZE: usize = {
-                let at = 1;
-                #(let at = ::wuji::element::align_up(at, <#types as #element>::ALIGN)
-                    + <#types as #element>::SIZE;)*
-                let align = 1;
-                #(let align = ::wuji::element::larger(align, <#types as #element>::ALIGN);)*
-                ::wuji::element::align_up(at, align)
-            };
-            const SCALARS: usize = 1 #(+ <#types as #element>::SCALARS)*;
+            #constants
 
             fn ir_type(structs: &mut ::wuji::__private::Structs) -> ::wuji::__private::Type {
                 let fields = ::std::vec![#((

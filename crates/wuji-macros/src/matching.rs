@@ -298,25 +298,28 @@ impl Walker {
         }
     }
 
-    /// Patterns with `|` between them.
+    /// Patterns with `|` between them. They have the same names, as rustc checks, and each name is one variable.
     fn alternatives(&mut self, o: &syn::PatOr, names: Names) -> Result<Chosen> {
         let (mut shadows, mut choices) = (Vec::new(), Vec::new());
-        let before = self.vars.len();
+        let outer = self.alternatives;
+        self.alternatives = outer.or(Some(self.vars.len()));
         for case in &o.cases {
             let Chosen { shadow, choice } = self.choice(case, names)?;
             shadows.push(shadow);
             choices.push(choice);
-            if self.vars.len() > before {
-                return unsupported(
-                    case,
-                    "a pattern with `|` has no names inside a kernel\nhelp: write an arm for each of its parts",
-                );
-            }
         }
+        self.alternatives = outer;
         Ok(Chosen {
             shadow: quote!(#(#shadows)|*),
             choice: quote!(Choice::Or(&[#(#choices),*])),
         })
+    }
+
+    /// The variable that another pattern before `|` has given this name.
+    fn named_before(&self, name: &str) -> Option<u32> {
+        let first = self.alternatives?;
+        let found = self.vars[first..].iter().position(|v| v.name == name)?;
+        Some((first + found) as u32)
     }
 
     /// A name: of a new variable, a constant or a variant. rustc distinguishes them by scope; here the spelling decides.
@@ -340,9 +343,11 @@ impl Walker {
             });
         }
         let mutable = i.mutability.is_some();
-        let var = match names {
-            Names::References => self.declare_reference(&name, false),
-            Names::Values => self.declare(&name, VarKind::Value),
+        let before = self.named_before(&name);
+        let var = match (before, names) {
+            (Some(var), _) => var,
+            (None, Names::References) => self.declare_reference(&name, false),
+            (None, Names::Values) => self.declare(&name, VarKind::Value),
         };
         if names == Names::Values {
             self.vars[var as usize].mutable = mutable;

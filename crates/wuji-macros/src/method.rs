@@ -2,6 +2,7 @@
 
 use crate::argument::{Argument, Passing, closure_params};
 use crate::builtin::is_method;
+use crate::closure::Split;
 use crate::function::companion_name;
 use crate::place::{Change, both};
 use crate::scope::{Code, VarKind, Walker, unsupported};
@@ -82,6 +83,16 @@ impl Walker {
     fn method_of_value(&mut self, e: &Expr, m: &ExprMethodCall) -> Result<Code> {
         let receiver = self.expr(&m.receiver)?;
         let args = self.arguments(m)?;
+        if takes_closures(&args) {
+            let (first, _) = ends(&m.receiver);
+            let (value, shadow) = (own("__value", first), receiver.shadow);
+            let bound = quote_spanned!(first=> #[allow(unused_mut)] let mut #value = #shadow;);
+            let receiver = Code {
+                shadow: quote!(#value),
+                ast: receiver.ast,
+            };
+            return Ok(self.method_with_closures(m, &bound, receiver, args));
+        }
         let recorded = self.recorded(m);
         let span = m.method.span();
         let (closure, asked, count) = closures(m, &args, self.variable(&m.receiver).is_some());
@@ -112,6 +123,9 @@ impl Walker {
             self.expr(&m.receiver)?
         };
         let args = self.arguments(m)?;
+        if takes_closures(&args) {
+            return Ok(self.method_with_closures(m, &quote!(), receiver, args));
+        }
         let recorded = self.recorded(m);
         let span = m.method.span();
         let (closure, asked, count) = closures(m, &args, false);
@@ -150,14 +164,69 @@ impl Walker {
         })
     }
 
+    /// With closures among the arguments, on a receiver that is `bound` or a place. The method that is recorded takes function pointers, so it is another instance.
+    fn method_with_closures(
+        &mut self,
+        m: &ExprMethodCall,
+        bound: &TokenStream,
+        receiver: Code,
+        args: Vec<Argument>,
+    ) -> Code {
+        let recorded = self.recorded(m);
+        let split = self.split(&args, &m.args);
+        let types: Vec<Ident> = (split.params.iter())
+            .map(|_| self.slot(m.method.span()))
+            .collect();
+        let Recorded {
+            slot,
+            beside,
+            number,
+        } = recorded;
+        let span = m.method.span();
+        let (first, _) = ends(&m.receiver);
+        let close = m.paren_token.span.join();
+        let (dot, method, turbofish) = (&m.dot_token, &m.method, &m.turbofish);
+        let Split {
+            given,
+            params,
+            passed,
+        } = split;
+        let given = parens(quote!(#(#given),*), close);
+        let passed = parens(quote!(#(#passed),*), close);
+        let (shadow, ast) = (receiver.shadow, receiver.ast);
+        let copy = own("__receiver", first);
+        let closure = quote_spanned! {span=>
+            move |#[allow(unused_mut)] mut #copy #(, #params)*| #copy #dot #method #turbofish #passed
+        };
+        let asked = asked(m);
+        let typed = Ident::new(&format!("typed{}", types.len() + 1), span);
+        let result = own("__result", span);
+        let body = quote_spanned! {span=> {
+            #bound
+            let #result = #shadow #dot #method #turbofish #given;
+            if false {
+                ::wuji::__private::#typed(&#slot, &#beside, &#shadow, #(&#types,)* #closure, #asked);
+            }
+            #result
+        }};
+        let name = m.method.to_string();
+        let asts = args.into_iter().map(|a| a.code.ast);
+        Code {
+            shadow: parens(body, first),
+            ast: node(span, quote!(Method(#number, #name, &[#ast, #(#asts),*]))),
+        }
+    }
+
     fn arguments(&mut self, m: &ExprMethodCall) -> Result<Vec<Argument>> {
         let mut args = Vec::new();
         for a in &m.args {
             let argument = self.argument(a)?;
-            if let Passing::Closure(_) = argument.passing {
+            if let Passing::Closure(_) = argument.passing
+                && is_method(&m.method)
+            {
                 return unsupported(
                     a,
-                    "methods inside a kernel take no closures\nhelp: write a `match` or an `if let`, or call a `#[func]` by its path",
+                    "methods of the standard library take no closures inside a kernel\nhelp: write a `match` or an `if let`; methods with `#[func]` take closures",
                 );
             }
             args.push(argument);
@@ -166,8 +235,11 @@ impl Walker {
     }
 }
 
-/// The closure that calls a method on values; one that determines whether it is a `#[func]`; how many arguments they
-/// have with the receiver.
+fn takes_closures(args: &[Argument]) -> bool {
+    (args.iter()).any(|a| matches!(a.passing, Passing::Closure(_)))
+}
+
+/// The closure that calls a method on values; [`asked`]; how many arguments they have with the receiver.
 fn closures(
     m: &ExprMethodCall,
     args: &[Argument],
@@ -193,10 +265,17 @@ fn closures(
     };
     let closure =
         quote_spanned!(span=> |#pattern #(, #params)*| #receiver #dot #method #turbofish #inner);
+    (closure, asked(m), args.len() + 1)
+}
+
+/// A closure that determines whether the method is a `#[func]`.
+fn asked(m: &ExprMethodCall) -> TokenStream {
+    let span = m.method.span();
+    let (first, _) = ends(&m.receiver);
     // This trait method is selected if the type has no companion, because it takes one more reference.
     let companion = companion_name(&m.method);
     let receiver = Ident::new("__receiver", Span::call_site().located_at(first));
-    let asked = quote_spanned! {span=>
+    quote_spanned! {span=>
         |#receiver| {
             trait __Beside {
                 fn #companion(&self) -> ::wuji::__private::IsPlain;
@@ -208,6 +287,5 @@ fn closures(
             }
             #receiver.#companion()
         }
-    };
-    (closure, asked, args.len() + 1)
+    }
 }

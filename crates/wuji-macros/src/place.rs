@@ -84,7 +84,10 @@ impl Walker {
     pub(crate) fn field(&mut self, e: &ExprField) -> Result<Code> {
         let whole = Expr::Field(e.clone());
         if self.is_chain(&whole) {
-            return self.chain(&whole, false);
+            let Code { shadow, ast } = self.chain(&whole, false)?;
+            let (first, _) = ends(&whole);
+            let shadow = helper("member_value", quote_spanned!(first=> & #shadow), &whole);
+            return Ok(Code { shadow, ast });
         }
         if let Some(var) = self.data(&e.base) {
             let name = &self.vars[var].name;

@@ -69,6 +69,8 @@ pub(crate) struct Walker {
     pub(crate) loops: Vec<Loop>,
     loop_count: u32,
     pub(crate) closure_depth: usize,
+    /// In a pattern with `|`: the number of the first variable of the pattern.
+    pub(crate) alternatives: Option<usize>,
     pub(crate) slots: Vec<Ident>,
     /// Statements that read the slots.
     pub(crate) types: Vec<TokenStream>,
@@ -92,6 +94,7 @@ impl Walker {
             loops: Vec::new(),
             loop_count: 0,
             closure_depth: 0,
+            alternatives: None,
             slots: Vec::new(),
             types: Vec::new(),
             constants: Vec::new(),

@@ -98,8 +98,11 @@ fn bits(
 /// Elements with a constant stride, a row-major part of a window.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Run {
+    /// The offset of the first element, in bytes.
     pub offset: usize,
+    /// The distance of two elements, in bytes.
     pub stride: usize,
+    /// The number of elements.
     pub count: usize,
 }
 
@@ -112,6 +115,7 @@ impl Run {
 }
 
 impl Address {
+    /// The address of a field in the memory of its tree.
     pub fn of(tree: &TreeData, memory: &TreeMemory, field: Field, data: &FieldData) -> Address {
         let path = tree.path(data.node);
         let nodes: u64 = path.iter().map(|n| memory.node_offset[*n]).sum();

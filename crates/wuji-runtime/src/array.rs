@@ -17,7 +17,9 @@ use wuji_llvm::abi::{ArrayView, MAX_RANK};
 /// Every value that a kernel can store in `LANES` elements of type `PART` (a `bool` is 0 or 1) is a value of the type.
 /// The type has exactly that size and at most the alignment of a scalar.
 pub unsafe trait Plain: Copy + 'static {
+    /// The type of one component.
     const PART: Scalar;
+    /// The number of components.
     const LANES: usize;
 }
 
@@ -58,6 +60,7 @@ enum Elements {
 /// The device whose memory holds an array.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Owner {
+    /// In the memory of the host.
     Host,
     /// An NVIDIA GPU, by its number.
     Cuda(u32),
@@ -86,7 +89,9 @@ pub struct ArrayArg<'a> {
 /// The layout of an array in a slice, in units of elements.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Strides {
+    /// The lengths of the axes.
     pub extents: SmallVec<[usize; 4]>,
+    /// The distances of two elements along each axis, in elements.
     pub strides: SmallVec<[isize; 4]>,
     /// The position of element `[0, 0, ...]` in the slice.
     pub start: usize,
@@ -358,6 +363,7 @@ impl<'a> ArrayArg<'a> {
         }
     }
 
+    /// The number of axes.
     pub fn rank(&self) -> usize {
         self.rank
     }
@@ -369,6 +375,7 @@ impl<'a> ArrayArg<'a> {
             && self.view.base.addr().is_multiple_of(shape.align as usize)
     }
 
+    /// The lengths of the axes.
     pub fn extents(&self) -> &[i64] {
         &self.view.extents[..self.rank]
     }
@@ -383,10 +390,12 @@ impl<'a> ArrayArg<'a> {
         self.owner
     }
 
+    /// Whether kernels may store to it.
     pub fn is_writable(&self) -> bool {
         self.writable
     }
 
+    /// Whether there is no element.
     pub fn is_empty(&self) -> bool {
         self.extents().contains(&0)
     }

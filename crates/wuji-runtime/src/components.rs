@@ -6,10 +6,14 @@ macro_rules! view {
         #[derive(Copy, Clone, Debug, PartialEq)]
         #[repr(C)]
         pub struct $name<T> {
-            $(pub $c: T,)*
+            $(
+                #[doc = concat!("The component `", stringify!($c), "`.")]
+                pub $c: T,
+            )*
         }
 
         impl<T> $name<T> {
+            /// The array under the names of its components.
             #[inline]
             pub fn of(array: &[T; $n]) -> &$name<T> {
                 const { assert!(size_of::<[T; $n]>() == size_of::<$name<T>>()) };
@@ -17,6 +21,7 @@ macro_rules! view {
                 unsafe { &*std::ptr::from_ref(array).cast() }
             }
 
+            /// The array under the names of its components, to be changed.
             #[inline]
             pub fn of_mut(array: &mut [T; $n]) -> &mut $name<T> {
                 const { assert!(size_of::<[T; $n]>() == size_of::<$name<T>>()) };

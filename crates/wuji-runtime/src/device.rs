@@ -89,10 +89,12 @@ impl Device {
         })
     }
 
+    /// The backend.
     pub fn backend(&self) -> &dyn Backend {
         &*self.backend
     }
 
+    /// What the backend supports.
     pub fn capabilities(&self) -> &Capabilities {
         &self.capabilities
     }
@@ -187,6 +189,7 @@ impl Device {
         &self.env.log
     }
 
+    /// The measurements.
     pub fn profiler(&self) -> &Profiler {
         &self.env.profiler
     }
@@ -201,6 +204,7 @@ impl Device {
         self.backend.cache()
     }
 
+    /// A handle that ends what runs on the device.
     pub fn interrupter(&self) -> Interrupter {
         Interrupter(self.env.stop.clone())
     }

@@ -49,6 +49,7 @@ impl<'d> Instance<'d> {
         Instance::with_program(device, device.load(module, options)?)
     }
 
+    /// Memory for a program that has been loaded.
     pub fn with_program(device: &'d Device, program: Program) -> Result<Instance<'d>> {
         let mut instance = Instance {
             device,
@@ -84,6 +85,7 @@ impl<'d> Instance<'d> {
         self.trees.iter().map(Memory::used).sum()
     }
 
+    /// The device.
     pub fn device(&self) -> &'d Device {
         self.device
     }
@@ -93,6 +95,7 @@ impl<'d> Instance<'d> {
         std::mem::replace(&mut self.program, program)
     }
 
+    /// The program.
     pub fn program(&self) -> &Program {
         &self.program
     }

@@ -82,10 +82,12 @@ impl Log {
         })
     }
 
+    /// Whether messages of a level are written.
     pub fn wants(&self, level: Level) -> bool {
         level as u8 <= self.level.load(Ordering::Relaxed)
     }
 
+    /// Sets the least important level that is written.
     pub fn set_level(&self, level: Level) {
         self.level.store(level as u8, Ordering::Relaxed);
     }

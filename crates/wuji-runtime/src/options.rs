@@ -11,11 +11,14 @@ use wuji_ir::{Error, Result};
 /// The most threads.
 const MAX_THREADS: usize = 1024;
 
+/// How a device runs kernels.
 #[derive(Clone, Debug, Default)]
 pub struct DeviceOptions {
+    /// What runs them.
     pub backend: BackendKind,
     /// The number of threads; all cores if `None`.
     pub threads: Option<usize>,
+    /// The seed of random numbers.
     pub seed: u64,
     /// The memory limit of all trees together, in bytes. If `None`, most of the machine's memory, and no dense tree may
     /// exceed the memory that is available when it is created.

@@ -8,6 +8,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 /// The progress of the compilation of a kernel.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Progress<'a> {
+    /// The name of the kernel.
     pub kernel: &'a str,
     /// The last finished step: a pass of Wuji, or `machine code` at the end.
     pub step: &'a str,

@@ -287,6 +287,7 @@ pub struct Collected {
 
 /// The context for formatting the messages of reports.
 pub struct ReportContext<'a> {
+    /// The program that reported.
     pub module: &'a Module,
     /// The name of a field, if the module does not have it.
     pub field_name: &'a dyn Fn(Field) -> Option<String>,

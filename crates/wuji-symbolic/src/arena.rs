@@ -24,16 +24,24 @@ impl std::fmt::Display for Id {
 /// A node as its readers see it.
 #[derive(Copy, Clone, PartialEq, Debug)]
 pub enum Node {
+    /// A constant.
     Const(f64),
     /// An element of an input.
     Input {
+        /// The number of the input.
         array: u32,
+        /// The number of its element.
         index: u32,
     },
+    /// A function of one number.
     Unary(Unary, Id),
+    /// The negation of a condition.
     Not(Id),
+    /// An operation on two numbers.
     Binary(Binary, Id, Id),
+    /// A comparison.
     Compare(Compare, Id, Id),
+    /// An operation on two conditions.
     Logic(Logic, Id, Id),
     /// Condition, value where it holds, value where it does not.
     Select(Id, Id, Id),
@@ -77,10 +85,12 @@ fn key(op: u8, a: u32, b: u32) -> u64 {
 }
 
 impl Arena {
+    /// The number of nodes.
     pub fn len(&self) -> usize {
         self.ops.len()
     }
 
+    /// Whether there is no node.
     pub fn is_empty(&self) -> bool {
         self.ops.is_empty()
     }
@@ -96,6 +106,7 @@ impl Arena {
         self.full
     }
 
+    /// The operation of a node.
     pub fn op(&self, id: Id) -> Op {
         Op::ALL[usize::from(self.ops[id.at()])]
     }
@@ -117,6 +128,7 @@ impl Arena {
         (0..self.ops.len() as u32).map(Id)
     }
 
+    /// A node with its operands.
     pub fn node(&self, id: Id) -> Node {
         let (op, a, b) = self.raw(id);
         match op {
@@ -246,11 +258,13 @@ impl Arena {
         true
     }
 
+    /// The node of a constant.
     pub fn constant(&mut self, value: f64) -> Id {
         let bits = value.to_bits();
         self.intern(Op::Const, (bits >> 32) as u32, bits as u32)
     }
 
+    /// The node of an element of an input.
     pub fn input(&mut self, array: u32, index: u32) -> Id {
         self.intern(Op::Input, array, index)
     }

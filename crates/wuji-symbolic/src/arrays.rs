@@ -33,7 +33,9 @@ pub struct Shape {
 /// The numbers of one input.
 #[derive(Debug)]
 pub enum Values<'a, T> {
+    /// In memory of the host.
     Slice(&'a [T]),
+    /// In a field.
     Field(&'a Field<T, 1>),
 }
 
@@ -50,12 +52,16 @@ impl Symbols<'_> {
 
 /// The inputs of a program. While tracing only their shapes count.
 pub trait Inputs {
+    /// The type of the elements.
     type Number: Number;
     /// What the traced function gets.
     type Symbols;
 
+    /// Adds the shape of each input.
     fn shapes(&self, shapes: &mut Vec<Shape>) -> Result<()>;
+    /// What the traced function gets, from symbols for the elements.
     fn symbols(&self, next: &mut Symbols<'_>) -> Self::Symbols;
+    /// Calls a function with the numbers of each input.
     fn values(&self, each: &mut dyn FnMut(Values<'_, Self::Number>) -> Result<()>) -> Result<()>;
 }
 
@@ -66,7 +72,9 @@ pub trait Outputs: Sized {
     /// What a run gives.
     type Numbers<T: Number>;
 
+    /// Adds the symbols of each output.
     fn split(self, to: &mut Vec<Vec<Sym>>) -> Self::Shape;
+    /// Makes outputs from the numbers of each of them.
     fn join<T: Number>(shape: &Self::Shape, next: &mut dyn FnMut() -> Vec<T>) -> Self::Numbers<T>;
 }
 
@@ -326,7 +334,9 @@ impl Outputs for Csc<Sym> {
 
 /// A function that may fail: `Program::trace` gives its error.
 pub trait Traced {
+    /// The outputs.
     type Outputs: Outputs;
+    /// The outputs, or the error.
     fn outputs(self) -> Result<Self::Outputs>;
 }
 

@@ -168,6 +168,7 @@ impl Arena {
         result
     }
 
+    /// `a - b`.
     pub fn sub(&mut self, a: Id, b: Id) -> Id {
         let negative = self.unary(Unary::Neg, b);
         self.binary(Binary::Add, a, negative)

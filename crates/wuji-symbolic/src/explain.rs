@@ -12,6 +12,7 @@ use wuji_ir::types::Scalar;
 pub struct GroupInfo {
     /// Groups of a level need nothing of each other.
     pub level: u32,
+    /// Members of the group: iterations of the loop.
     pub members: u64,
     /// Operations per member.
     pub operations: u64,
@@ -19,20 +20,26 @@ pub struct GroupInfo {
     pub locals: u64,
     /// Values loaded and stored per member.
     pub reads: u64,
+    /// Values stored per member.
     pub writes: u64,
     /// Entries of tables per member.
     pub indices: u64,
+    /// Constants loaded per member.
     pub constants: u64,
 }
 
 /// What a program consists of.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Explanation {
+    /// Nodes of the traced expressions.
     pub nodes: u64,
+    /// The groups, in the order of their levels.
     pub groups: Vec<GroupInfo>,
+    /// Values that are stored for later groups.
     pub intermediates: u64,
     /// Bytes of the tables of indices and constants.
     pub index_bytes: u64,
+    /// Bytes of the tables of constants.
     pub constant_bytes: u64,
     /// Bytes that a run reads and writes, if nothing is cached.
     pub bytes_moved: u64,

@@ -8,6 +8,7 @@ use wuji_ir::ops::{BinOp, CmpOp, UnOp};
 /// An operation of a trace.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Op {
+    /// A constant.
     Const,
     /// An element of an input.
     Input,
@@ -36,7 +37,12 @@ macro_rules! class {
     ) => {
         $(#[$meta])*
         #[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
-        pub enum $class { $($op),* }
+        pub enum $class {
+            $(
+                #[doc = concat!("`", $name, "`.")]
+                $op,
+            )*
+        }
 
         impl $class {
             /// Every operation of the class, in the order of its code.
@@ -233,6 +239,7 @@ impl Op {
         }
     }
 
+    /// Whether it has no operands.
     pub const fn is_leaf(self) -> bool {
         self.arity() == 0
     }

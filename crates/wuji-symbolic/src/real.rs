@@ -50,32 +50,55 @@ pub trait Real:
     /// The nearest number.
     fn from_f64(value: f64) -> Self;
 
+    /// The absolute value.
     fn abs(self) -> Self;
+    /// The largest integer that is not greater.
     fn floor(self) -> Self;
+    /// The smallest integer that is not smaller.
     fn ceil(self) -> Self;
     /// Half away from zero.
     fn round(self) -> Self;
+    /// The integer part.
     fn trunc(self) -> Self;
+    /// The square root.
     fn sqrt(self) -> Self;
+    /// The sine.
     fn sin(self) -> Self;
+    /// The cosine.
     fn cos(self) -> Self;
+    /// The tangent.
     fn tan(self) -> Self;
+    /// The inverse sine.
     fn asin(self) -> Self;
+    /// The inverse cosine.
     fn acos(self) -> Self;
+    /// The inverse tangent.
     fn atan(self) -> Self;
+    /// The hyperbolic sine.
     fn sinh(self) -> Self;
+    /// The hyperbolic cosine.
     fn cosh(self) -> Self;
+    /// The hyperbolic tangent.
     fn tanh(self) -> Self;
+    /// The exponential function.
     fn exp(self) -> Self;
+    /// Two to this power.
     fn exp2(self) -> Self;
     /// The natural logarithm.
     fn ln(self) -> Self;
+    /// The logarithm with base 2.
     fn log2(self) -> Self;
+    /// The logarithm with base 10.
     fn log10(self) -> Self;
+    /// The angle of the point `(x, self)`.
     fn atan2(self, x: Self) -> Self;
+    /// This number to a power.
     fn powf(self, exponent: Self) -> Self;
+    /// This number to an integer power.
     fn powi(self, exponent: i32) -> Self;
+    /// The smaller number.
     fn min(self, other: Self) -> Self;
+    /// The larger number.
     fn max(self, other: Self) -> Self;
     /// Whether `self < other`.
     fn less(self, other: Self) -> Self::Mask;
@@ -88,10 +111,12 @@ pub trait Real:
     /// See [`block`](crate::block).
     fn block(values: &[Self]);
 
+    /// Zero.
     fn zero() -> Self {
         Self::from_f64(0.0)
     }
 
+    /// One.
     fn one() -> Self {
         Self::from_f64(1.0)
     }

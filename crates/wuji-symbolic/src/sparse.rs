@@ -82,10 +82,12 @@ impl<T> Csr<T> {
         }
     }
 
+    /// The number of rows.
     pub fn rows(&self) -> usize {
         self.rows
     }
 
+    /// The number of columns.
     pub fn columns(&self) -> usize {
         self.columns
     }
@@ -100,10 +102,12 @@ impl<T> Csr<T> {
         &self.indices
     }
 
+    /// The stored numbers, row by row.
     pub fn values(&self) -> &[T] {
         &self.values
     }
 
+    /// The stored numbers, row by row, to be changed.
     pub fn values_mut(&mut self) -> &mut [T] {
         &mut self.values
     }
@@ -304,10 +308,12 @@ impl<T> Csc<T> {
         Csr::new(columns, rows, starts, indices, values).map(Csc)
     }
 
+    /// The number of rows.
     pub fn rows(&self) -> usize {
         Csr::columns(&self.0)
     }
 
+    /// The number of columns.
     pub fn columns(&self) -> usize {
         Csr::rows(&self.0)
     }
@@ -322,10 +328,12 @@ impl<T> Csc<T> {
         &self.0.indices
     }
 
+    /// The stored numbers, column by column.
     pub fn values(&self) -> &[T] {
         &self.0.values
     }
 
+    /// The stored numbers, column by column, to be changed.
     pub fn values_mut(&mut self) -> &mut [T] {
         &mut self.0.values
     }

@@ -31,6 +31,7 @@ pub struct Statistics {
     pub depth: u32,
     /// Elements of all inputs and outputs.
     pub inputs: usize,
+    /// Elements of all outputs.
     pub outputs: usize,
 }
 

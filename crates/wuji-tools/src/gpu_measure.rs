@@ -16,6 +16,7 @@ pub struct Reference {
 }
 
 impl Reference {
+    /// Loads PTX on a GPU.
     pub fn new(ordinal: usize, ptx: &str) -> Result<Reference> {
         let context = CudaContext::new(ordinal)?;
         Ok(Reference {

@@ -25,6 +25,7 @@ const FLOOR: u32 = 0x141a2c;
 const WALL: u32 = 0x2b3450;
 
 impl Canvas {
+    /// A square canvas without shapes.
     pub fn new(size: usize) -> Canvas {
         Canvas {
             size,

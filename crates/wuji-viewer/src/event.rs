@@ -3,22 +3,32 @@
 /// An event of the window. Positions are in units of the picture: 0 to 1 from left to right and from bottom to top.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Event {
+    /// A key was pressed or released.
     Key {
+        /// The key.
         key: Key,
+        /// Whether it was pressed.
         down: bool,
     },
+    /// A button of the mouse was pressed or released.
     Button {
+        /// The button.
         button: Button,
+        /// Whether it was pressed.
         down: bool,
+        /// Where the pointer is: 0 to 1, y up.
         at: [f32; 2],
     },
     /// The pointer has moved.
     Pointer {
+        /// Where the pointer is: 0 to 1, y up.
         at: [f32; 2],
     },
     /// The wheel: positive is away from the user.
     Scroll {
+        /// How far; up is positive.
         by: f32,
+        /// Where the pointer is: 0 to 1, y up.
         at: [f32; 2],
     },
     /// The window was closed, or the connection to its display was lost. It is the last event.
@@ -28,8 +38,11 @@ pub enum Event {
 /// A button of the mouse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Button {
+    /// The left button.
     Left,
+    /// The middle button, or the wheel.
     Middle,
+    /// The right button.
     Right,
 }
 
@@ -38,22 +51,39 @@ pub enum Button {
 pub enum Key {
     /// A character as it is typed: `Char('a')`, `Char(' ')`.
     Char(char),
+    /// Enter, on either part of the keyboard.
     Enter,
+    /// Escape.
     Escape,
+    /// Backspace.
     Backspace,
+    /// Tab.
     Tab,
+    /// Delete.
     Delete,
+    /// Home.
     Home,
+    /// End.
     End,
+    /// Page up.
     PageUp,
+    /// Page down.
     PageDown,
+    /// The left arrow.
     Left,
+    /// The right arrow.
     Right,
+    /// The up arrow.
     Up,
+    /// The down arrow.
     Down,
+    /// Shift, on either side.
     Shift,
+    /// Control, on either side.
     Control,
+    /// Alt, on either side.
     Alt,
+    /// A function key, from 1.
     Function(u8),
     /// Another key, by its X11 keysym.
     Other(u32),

@@ -7,8 +7,11 @@ use std::path::Path;
 /// Rows from top to bottom.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Picture {
+    /// The number of columns.
     pub width: usize,
+    /// The number of rows.
     pub height: usize,
+    /// Red, green and blue, row by row from the top.
     pub pixels: Vec<[u8; 3]>,
 }
 

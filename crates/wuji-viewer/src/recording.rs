@@ -61,6 +61,7 @@ impl Recording {
         })
     }
 
+    /// The file that is written.
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -209,6 +209,7 @@ impl Viewer {
         Viewer::builder(title).build()
     }
 
+    /// A viewer with options.
     pub fn builder(title: impl Into<String>) -> ViewerBuilder {
         ViewerBuilder {
             title: title.into(),
@@ -278,10 +279,12 @@ impl Viewer {
         self.input.pointer
     }
 
+    /// Whether a key is held down.
     pub fn is_key_down(&self, key: Key) -> bool {
         self.input.keys.contains(&key)
     }
 
+    /// Whether a button is held down.
     pub fn is_button_down(&self, button: Button) -> bool {
         self.input.buttons.contains(&button)
     }

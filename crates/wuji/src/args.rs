@@ -106,6 +106,7 @@ impl fmt::Debug for ArrayData<'_> {
 
 /// A type that kernels take as an argument.
 pub trait KernelArg<'a> {
+    /// The argument.
     fn arg(self) -> Result<Arg<'a>>;
 }
 

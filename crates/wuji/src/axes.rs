@@ -69,6 +69,7 @@ impl<const N: usize> From<[Axes; N]> for Axes {
 
 macro_rules! axes {
     ($($name:ident = $($number:literal)*;)*) => {$(
+        #[doc = concat!("The axes `", stringify!($name), "`.")]
         pub const $name: Axes = Axes::new([$($number),*]);
     )*};
 }
@@ -105,7 +106,9 @@ axes! {
 /// How many cells along each axis of a node: one number for all of them, or one for each.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Extents {
+    /// One number for all axes.
     All(i128),
+    /// A number for each axis.
     Each(SmallVec<[i128; 3]>),
 }
 
@@ -159,6 +162,7 @@ coordinates!(i32, u32, i64, u64, usize);
 
 /// Where a list is, of something with `D` indices: all of them but the one along the list.
 pub trait ListCoordinates<const D: usize> {
+    /// The indices.
     fn coordinates(self) -> SmallVec<[i64; 4]>;
 }
 

@@ -37,13 +37,14 @@
 //! # }
 //! ```
 //!
-//! A member is a [`Field`], an [`NdArray`], [`Cells`], a value ([`Element`]), a fixed-size array of members, or another bundle. Values
+//! A member is a [`Field`], an [`NdArray`], [`Cells`], a value ([`Element`]), a [`Param`], which is a value with a gradient, a fixed-size array of members, or another bundle. Values
 //! are passed to the kernel at each launch, as any other argument by value. `#[fields(skip)]` leaves a member to the host.
 //!
 //! A launch gets only the members that the kernel uses, so a kernel costs the same whether its bundle has three fields or thirty. The
 //! whole bundle is passed where a kernel hands it to a `#[func]`.
 
 use crate::args::{Arg, ArgKind, KernelArg};
+use crate::autodiff::Param;
 use crate::cells::Cells;
 use crate::element::Element;
 use crate::field::Field;
@@ -68,7 +69,7 @@ pub trait Fields: Member {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be used inside a Wuji kernel",
     label = "not a field, a value, an array of them, or a bundle",
-    note = "bundles hold fields, `Cells`, `NdArray`s, elements, fixed-size arrays of those, and structs with `#[derive(Fields)]`",
+    note = "bundles hold fields, `Cells`, `NdArray`s, elements, `Param`s, fixed-size arrays of those, and structs with `#[derive(Fields)]`",
     note = "`#[fields(skip)]` leaves a member to the host"
 )]
 pub trait Member {
@@ -101,6 +102,16 @@ impl<T: Element, const D: usize> Member for Field<T, D> {
 }
 
 impl<T: Element, const D: usize> Member for NdArray<T, D> {
+    fn member(&self) -> Result<Arg<'_>> {
+        self.arg()
+    }
+
+    fn member_world(&self) -> Option<&World> {
+        Some(self.world())
+    }
+}
+
+impl<T: Element> Member for Param<T> {
     fn member(&self) -> Result<Arg<'_>> {
         self.arg()
     }

@@ -62,6 +62,7 @@ pub trait Element: Copy + Send + Sync + 'static {
 pub trait ScalarElement:
     Element + Plain + crate::lang::calls::Builtin + PartialEq + PartialOrd
 {
+    /// The scalar type.
     const SCALAR: Scalar;
 }
 

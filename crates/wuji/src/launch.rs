@@ -32,6 +32,7 @@ pub trait KernelResult: Sized {
     /// How many scalars.
     const SCALARS: usize;
 
+    /// The result, from the bits of its scalars.
     fn from_result(slots: &[u64]) -> Self;
 }
 

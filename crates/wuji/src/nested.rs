@@ -31,6 +31,7 @@ pub trait Nested<T, const D: usize> {
 
 /// A vector of vectors nested `D` deep.
 pub trait NestedVec<T, const D: usize> {
+    /// The vector.
     type Nested;
 
     #[doc(hidden)]

@@ -3,18 +3,26 @@
 use crate::element::Element;
 use wuji_ir::types::{Structs, Type};
 
-/// A field of a struct: an element, or an array of elements.
+/// A field of a struct: an element, or an array of parts.
 pub trait Part: Copy {
+    /// Bytes.
     const SIZE: usize;
+    /// The alignment in bytes.
     const ALIGN: usize;
+    /// The number of scalars.
     const SCALARS: usize;
 
     /// Adds the fields of the struct in the IR.
     fn fields(name: &str, structs: &mut Structs, out: &mut Vec<(String, Type)>);
+    /// All scalars are zero.
     fn zero() -> Self;
+    /// The value with these bytes.
     fn read(bytes: &[u8]) -> Self;
+    /// Writes its bytes.
     fn write(self, bytes: &mut [u8]);
+    /// Writes the bits of its scalars.
     fn to_slots(self, slots: &mut [u64]);
+    /// The value whose scalars have these bits.
     fn from_slots(slots: &[u64]) -> Self;
 }
 
@@ -44,16 +52,17 @@ impl<T: Element> Part for T {
     }
 }
 
-/// One field for each element, `corners[0]`, `corners[1]`, ...
+/// The fields of each item: `corners[0]`, `corners[1]`, ...
 #[diagnostic::do_not_recommend]
-impl<T: Element, const N: usize> Part for [T; N] {
+impl<T: Part, const N: usize> Part for [T; N] {
     const SIZE: usize = N * T::SIZE;
     const ALIGN: usize = T::ALIGN;
     const SCALARS: usize = N * T::SCALARS;
 
     fn fields(name: &str, structs: &mut Structs, out: &mut Vec<(String, Type)>) {
-        let ty = T::ir_type(structs);
-        out.extend((0..N).map(|k| (format!("{name}[{k}]"), ty)));
+        for k in 0..N {
+            T::fields(&format!("{name}[{k}]"), structs, out);
+        }
     }
     fn zero() -> [T; N] {
         [T::zero(); N]

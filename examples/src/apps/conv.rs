@@ -5,7 +5,9 @@ use wuji::Result;
 use wuji::prelude::*;
 use wuji::viewer::Picture;
 
+/// Channels of the input and of the output.
 pub const CHANNELS: i32 = 16;
+/// Voxels along each side of a block.
 pub const BLOCK: i32 = 4;
 
 /// The channels of a voxel.
@@ -73,6 +75,113 @@ pub fn weights() -> Vec<Features> {
         .collect()
 }
 
+/// A layer that finds the normals of a bumpy ball, for the gallery.
+pub fn normals(world: &World, scale: Scale) -> Result<Box<dyn App>> {
+    let n = if scale == Scale::Full { 128 } else { 64 };
+    let near = 3.0 / n as f32;
+    let conv = Conv::new(world, n, |at| distance(at).abs() < near)?;
+    conv.input
+        .import(&conv.input.active()?, &densities(&conv)?)?;
+    conv.weights.copy_from(&sobel())?;
+    Ok(Box::new(Normals { conv }))
+}
+
+/// The distance from the surface of a ball with bumps, about; negative inside.
+fn distance(at: [f32; 3]) -> f32 {
+    let waves: f32 = at.iter().map(|c| (21.0 * c).sin()).product();
+    0.8 * (from_middle(at) - 0.38 - 0.05 * waves)
+}
+
+/// The first channel is the part of a voxel that is inside; the others are zero.
+fn densities(conv: &Conv) -> Result<Vec<Features>> {
+    let n = conv.n as f32;
+    let density = |at: [i32; 3]| {
+        let inside = 0.5 - distance(at.map(|c| (c as f32 + 0.5) / n)) * n / 2.0;
+        Vector(std::array::from_fn(|c| match c {
+            0 => inside.clamp(0.0, 1.0),
+            _ => 0.0,
+        }))
+    };
+    Ok(conv.input.active()?.into_iter().map(density).collect())
+}
+
+/// Weights from the first channel to three: Sobel's filters, which are derivatives along each axis.
+fn sobel() -> Vec<Features> {
+    let (slope, smooth) = ([-1.0, 0.0, 1.0], [1.0, 2.0, 1.0]);
+    let weight = |w: i32| {
+        let (d, m) = ((w / CHANNELS) as usize, w % CHANNELS);
+        let at = [d / 9, d / 3 % 3, d % 3];
+        let filter = |axis: usize| {
+            let along = |k: usize| {
+                if k == axis {
+                    slope[at[k]]
+                } else {
+                    smooth[at[k]]
+                }
+            };
+            (0..3).map(along).product::<f32>()
+        };
+        Vector(std::array::from_fn(|c| match (c, m) {
+            (0..3, 0) => filter(c),
+            _ => 0.0,
+        }))
+    };
+    (0..27 * CHANNELS).map(weight).collect()
+}
+
+/// A layer with Sobel's filters.
+#[derive(Debug)]
+struct Normals {
+    conv: Conv,
+}
+
+impl App for Normals {
+    fn step(&mut self) -> Result<()> {
+        self.conv.step()
+    }
+
+    fn sums(&self) -> Result<Vec<(&'static str, f64)>> {
+        self.conv.sums()
+    }
+
+    /// The input as voxels, the nearer the brighter; beside it the output, as light on the surface.
+    fn picture(&self) -> Result<Picture> {
+        const PANEL: usize = 480;
+        let (n, input) = (self.conv.n, self.conv.input.to_vec()?);
+        let output = self.conv.output.to_vec()?;
+        let place = |x: i32, y: i32, z: i32| ((x * n + y) * n + z) as usize;
+        // The first voxel that is inside, seen against the last axis.
+        let seen = |x: i32, y: i32| {
+            let mut front = (0..n).rev();
+            front.find(|z| input[place(x, y, *z)].0[0] > 0.5)
+        };
+        let lamp = vec3(-0.5, 0.6, 0.62).normalized();
+        Ok(Picture::from_fn(2 * PANEL, PANEL, |column, row| {
+            let cell = |k: usize| (k * n as usize / PANEL) as i32;
+            let (x, y) = (cell(column % PANEL), cell(PANEL - 1 - row));
+            let color = match seen(x, y) {
+                None => vec3(0.10, 0.11, 0.14),
+                Some(z) if column < PANEL => {
+                    let near = z as f32 / n as f32;
+                    let checker = 0.06 * ((x + y + z) % 2) as f32;
+                    vec3(0.35, 0.55, 0.75) * (near + checker)
+                }
+                Some(z) => {
+                    let slope = output[place(x, y, z)].0;
+                    let normal = -vec3(slope[0], slope[1], slope[2]).normalized();
+                    let light = 0.25 + 0.75 * normal.dot(lamp).max(0.0);
+                    (normal * 0.35 + 0.6) * light
+                }
+            };
+            color.0.map(|c| (c.clamp(0.0, 1.0).sqrt() * 255.0) as u8)
+        }))
+    }
+
+    fn size(&self) -> Result<String> {
+        self.conv.size()
+    }
+}
+
 impl Conv {
     /// A layer on the blocks that a shape in the unit cube touches.
     pub fn new(world: &World, n: i32, inside: impl Fn([f32; 3]) -> bool) -> Result<Conv> {
@@ -120,6 +229,7 @@ impl Conv {
         })
     }
 
+    /// The output of the layer.
     pub fn output(&self) -> &Field<Features, 3> {
         &self.output
     }
@@ -171,6 +281,30 @@ impl App for Conv {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_filters_find_normals() {
+        let world = World::cpu().expect("a world");
+        let n = 32;
+        let ball = |at| from_middle(at) - 0.3;
+        let mut conv = Conv::new(&world, n, |at| ball(at).abs() < 0.1).expect("fields");
+        let there = conv.input.active().expect("voxels");
+        let density = |at: &[i32; 3]| {
+            let inside = -ball(at.map(|c| (c as f32 + 0.5) / n as f32));
+            Vector(std::array::from_fn(|c| if c == 0 { inside } else { 0.0 }))
+        };
+        let values: Vec<Features> = there.iter().map(density).collect();
+        conv.input.import(&there, &values).expect("densities");
+        conv.weights.copy_from(&sobel()).expect("weights");
+        conv.step().expect("a step");
+        // In the middle of the active voxels.
+        let at = [16 + 8, 16 + 3, 16 + 2];
+        let slope = conv.output.get(at).expect("a voxel").0;
+        let found = -vec3(slope[0], slope[1], slope[2]).normalized();
+        let expected = vec3(8.5, 3.5, 2.5).normalized();
+        assert!((found - expected).norm() < 0.02, "{found:?} {expected:?}");
+        assert!(slope[3..].iter().all(|c| *c == 0.0));
+    }
 
     #[test]
     fn the_layer_is_a_convolution() {

@@ -8,6 +8,7 @@ use wuji::viewer::Picture;
 use wuji::viewer::{Canvas, Light, light};
 use wuji::{Cells, Result};
 
+/// Nodes along each side of a block.
 pub const BLOCK: i32 = 8;
 
 /// Lamé parameters of soft and of hard material.
@@ -172,9 +173,13 @@ pub enum Order {
 /// The material of a body, and the operator of its elasticity.
 #[derive(Debug)]
 pub struct Operator {
+    /// The displacement of a node.
     pub u: Field<Vec3, 3>,
+    /// The force on a node.
     pub f: Field<Vec3, 3>,
+    /// The first Lamé parameter of a cell.
     pub lambda: Field<f32, 3>,
+    /// The second Lamé parameter of a cell.
     pub mu: Field<f32, 3>,
 }
 
@@ -244,6 +249,7 @@ fn fill(
 }
 
 impl Operator {
+    /// The nodes of the cells that a shape in the unit cube contains.
     pub fn new(
         world: &World,
         n: i32,
@@ -280,6 +286,7 @@ impl Operator {
 }
 
 impl Fem {
+    /// The nodes of a grid with `n` cells along each axis are those inside of a shape.
     pub fn new(world: &World, n: i32, inside: impl Fn([f32; 3]) -> bool) -> Result<Fem> {
         let (blocks, u, r, p, kp, lambda, mu) = world.layout(|root| {
             let block = root.pointer(IJK, (n / BLOCK) as i64);

@@ -307,6 +307,7 @@ impl Mgpcg {
         (self.left / self.start).sqrt()
     }
 
+    /// The solution so far.
     pub fn solution(&self) -> &Field<f32, 3> {
         &self.x
     }

@@ -3,6 +3,7 @@
 //! An [`App`] is created for a world and a size, advances step by step, and computes checksums. The scripts in
 //! `benches/peers` compare the checksums of other implementations.
 
+mod balls;
 pub mod conv;
 pub mod fem;
 pub mod mgpcg;
@@ -27,11 +28,13 @@ pub trait App {
 /// An application, and the number of steps until its picture.
 #[derive(Clone, Copy)]
 pub struct Entry {
+    /// Its name on the command line.
     pub name: &'static str,
     /// The name of a step.
     pub unit: &'static str,
     /// Number of steps until the picture.
     pub steps: usize,
+    /// Makes the application in a world.
     pub make: fn(&World, Scale) -> Result<Box<dyn App>>,
 }
 
@@ -44,7 +47,9 @@ impl std::fmt::Debug for Entry {
 /// The problem size: full for measurements, small for tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scale {
+    /// For measurements.
     Full,
+    /// For tests.
     Small,
 }
 

@@ -4,13 +4,15 @@
 //! its particles, rebuilt in each substep, and particles are processed block by block. In the plain variant, particles
 //! are processed in memory order. The unbounded variant has a hash node at the root, a floor, and no walls.
 
+use super::balls::Balls;
 use super::fem::Order;
 use super::{App, Scale, noise};
 use wuji::prelude::*;
 use wuji::viewer::Picture;
-use wuji::viewer::{Canvas, Light, light};
+use wuji::viewer::light;
 use wuji::{Cells, Result};
 
+/// Nodes along each side of a block.
 pub const BLOCK: i32 = 4;
 /// The speed of sound is 82 per second: half a node per step on a grid of 128.
 const DT: f32 = 4e-5;
@@ -25,9 +27,12 @@ const GRAVITY: f32 = 9.8;
 const WALL: i32 = 3;
 
 // ANCHOR: kernels
+/// A particle.
 #[derive(Element, Clone, Copy, Debug, PartialEq)]
 pub struct Particle {
+    /// Its position.
     pub x: Vec3,
+    /// Its velocity.
     pub v: Vec3,
     /// Affine velocity field (APIC).
     pub c: Mat3,
@@ -305,30 +310,40 @@ fn to_particles(particles: &Field<Particle, 1>, velocity: &Field<Vec3, 3>, n: f3
 /// The order in which particles are processed, and the extent of the grid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Variant {
+    /// In the order of their numbers.
     Plain,
+    /// By the blocks of the grid they are in.
     Buckets,
+    /// In the order of their numbers, on a grid without bounds.
     Unbounded,
 }
 
 /// The stress of a deformation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Material {
+    /// Neo-Hookean elasticity.
     NeoHookean,
+    /// Fixed corotated elasticity.
     Corotated,
 }
 
 /// By which block a particle is listed: that of its lowest node, or the one that it is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lists {
+    /// By the block of its lowest node.
     Staggered,
+    /// By the block that it is in.
     Centred,
 }
 
 /// How particles and nodes are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Storage {
+    /// Of particles.
     pub particles: Order,
+    /// Of the grid.
     pub grid: Order,
+    /// Of the particles of a block.
     pub lists: Lists,
 }
 
@@ -366,6 +381,7 @@ fn start(p: usize, n: i32, side: usize) -> (Vec3, Vec3) {
 }
 
 impl Mpm3d {
+    /// Particles on a grid with `n` cells along each axis.
     pub fn new(world: &World, n: i32, variant: Variant) -> Result<Mpm3d> {
         Self::with_cubes(world, n, n as usize / 4, variant)
     }
@@ -436,6 +452,7 @@ impl Mpm3d {
         })
     }
 
+    /// The particles.
     pub fn particles(&self) -> &Field<Particle, 1> {
         &self.particles
     }
@@ -502,25 +519,17 @@ impl App for Mpm3d {
     }
 
     fn picture(&self) -> Result<Picture> {
-        let mut all = self.particles.to_vec()?;
-        let half = all.len() / 2;
-        let colors =
-            [(0x1f6feb, 0x9be7ff), (0xff5c8a, 0xffd36b)].map(|(a, b)| (light(a), light(b)));
-        let mut canvas = Canvas::new(960);
-        // Draws the nearest layers, seen slightly from above.
-        let seen: Vec<(usize, Particle)> = all.drain(..).enumerate().collect();
-        for (at, p) in &seen {
-            let (slow, fast) = colors[usize::from(*at >= half)];
-            let t = (p.v.norm() / 4.0).min(1.0);
-            let shade = 0.35 + 0.65 * (1.0 - (p.x.z - 0.2).clamp(0.0, 0.6) / 0.6);
-            let color: Light = std::array::from_fn(|c| (slow[c] + (fast[c] - slow[c]) * t) * shade);
-            let place = [
-                0.12 + 0.8 * p.x.x + 0.12 * (p.x.z - 0.4),
-                0.05 + 0.9 * p.x.y + 0.3 * (p.x.z - 0.3),
-            ];
-            canvas.dot(place, 0.0018, color);
+        let all = self.particles.to_vec()?;
+        let radius = 0.75 / self.n as f32;
+        let colors = [(0x1f6feb, 0x9be7ff), (0xff5c8a, 0xffd36b)]
+            .map(|(a, b)| (Vector(light(a)), Vector(light(b))));
+        let mut balls = Balls::new(360, WALL as f32 / self.n as f32);
+        for (at, p) in all.iter().enumerate() {
+            let (slow, fast) = colors[usize::from(at >= all.len() / 2)];
+            let color = mix(slow, fast, (p.v.norm() / 6.0).min(1.0));
+            balls.add(p.x, radius, color);
         }
-        Ok(canvas.develop(0.0))
+        Ok(balls.picture(radius))
     }
 
     fn size(&self) -> Result<String> {

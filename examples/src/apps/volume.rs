@@ -6,14 +6,18 @@ use wuji::Result;
 use wuji::prelude::*;
 use wuji::viewer::Picture;
 
+/// Voxels along each side of a block.
 pub const BLOCK: i32 = 8;
 const IMAGE: i64 = 512;
 /// Maximum number of scattering events per path.
 const BOUNCES: i32 = 64;
 /// Extinction at the maximum density, which is 1.
 pub const EXTINCTION: f32 = 60.0;
+/// The part of the light that is scattered, not absorbed.
 pub const ALBEDO: f32 = 0.95;
+/// The position of the lamp.
 pub const LAMP: Vec3 = vec3(1.4, 1.8, -0.6);
+/// The light of the lamp.
 pub const LAMP_POWER: Vec3 = vec3(60.0, 50.0, 38.0);
 const SKY: Vec3 = vec3(0.16, 0.24, 0.4);
 
@@ -201,6 +205,7 @@ impl Volume {
         })
     }
 
+    /// The density of the volume.
     pub fn density(&self) -> &Field<f32, 3> {
         &self.density
     }

@@ -6,6 +6,7 @@ use super::{Outcome, Report, Simulator, Study, descend, plot};
 use wuji::prelude::*;
 use wuji::viewer::{Framebuffer, Picture, opaque};
 
+/// Billiards: where to aim.
 pub const BILLIARDS: Simulator = Simulator {
     name: "billiards",
     about: "billiards: a shot that sends one ball of the rack to a target",

@@ -5,9 +5,12 @@ use wuji::{Element, Result};
 
 /// An element of floats, which an optimizer changes.
 pub trait Parameter: Element {
+    /// The number of scalars.
     const COMPONENTS: usize;
 
+    /// A scalar, by its number.
     fn component(&self, at: usize) -> f64;
+    /// Sets a scalar.
     fn set_component(&mut self, at: usize, value: f64);
 }
 
@@ -91,6 +94,7 @@ pub struct Adam<T: Parameter, const D: usize> {
 const KEPT: [f64; 2] = [0.9, 0.999];
 
 impl<T: Parameter, const D: usize> Adam<T, D> {
+    /// An optimizer of the elements of a field, with a learning rate.
     pub fn new(x: &Field<T, D>, rate: f64) -> Result<Adam<T, D>> {
         let count = x.len()? as usize * T::COMPONENTS;
         Ok(Adam {

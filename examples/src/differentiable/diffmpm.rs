@@ -9,6 +9,7 @@ use std::f32::consts::TAU;
 use wuji::prelude::*;
 use wuji::viewer::{Canvas, Picture, light};
 
+/// A soft robot that learns to walk.
 pub const DIFFMPM: Simulator = Simulator {
     name: "diffmpm",
     about: "material point method: a soft robot with four muscles learns to walk",

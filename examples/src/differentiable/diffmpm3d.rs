@@ -9,6 +9,7 @@ use std::f32::consts::TAU;
 use wuji::prelude::*;
 use wuji::viewer::Picture;
 
+/// A soft robot in three dimensions.
 pub const DIFFMPM3D: Simulator = Simulator {
     name: "diffmpm3d",
     about: "material point method in 3-D: a soft robot with 16 muscles learns to crawl",

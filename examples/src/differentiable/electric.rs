@@ -4,6 +4,7 @@ use super::{Adam, Outcome, Report, Simulator, Study, plot};
 use wuji::prelude::*;
 use wuji::viewer::{Framebuffer, Picture, opaque};
 
+/// A charged ball that electrodes guide along a path.
 pub const ELECTRIC: Simulator = Simulator {
     name: "electric",
     about: "electrodes: a neural network guides a charged ball along a path",

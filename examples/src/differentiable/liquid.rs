@@ -7,6 +7,7 @@ use super::diffmpm3d::{COPIES, LIQUID, Mpm, SOLID};
 use super::{Adam, Outcome, Report, Simulator, Study};
 use wuji::prelude::*;
 
+/// Water that is thrown at an elastic block.
 pub const LIQUID_SIMULATOR: Simulator = Simulator {
     name: "liquid",
     about: "weakly compressible water: a throw that pushes an elastic block to a target",

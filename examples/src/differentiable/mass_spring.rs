@@ -10,6 +10,7 @@ use std::f32::consts::TAU;
 use wuji::prelude::*;
 use wuji::viewer::{Framebuffer, Picture, opaque};
 
+/// A robot of masses and springs.
 pub const MASS_SPRING: Simulator = Simulator {
     name: "mass_spring",
     about: "masses and springs: three robots with neural controllers learn to run",

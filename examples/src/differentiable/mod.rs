@@ -34,6 +34,7 @@ use std::path::PathBuf;
 /// A differentiable simulator.
 #[derive(Clone, Copy, Debug)]
 pub struct Simulator {
+    /// Its name on the command line.
     pub name: &'static str,
     /// One line: what is simulated, and what is optimized.
     pub about: &'static str,
@@ -45,9 +46,11 @@ pub struct Simulator {
     pub size: (&'static str, usize),
     /// The default number of iterations.
     pub iterations: usize,
+    /// Runs it.
     pub run: fn(&Study) -> Outcome<Report>,
     /// Its source code, and the path of its file.
     pub file: &'static str,
+    /// The source code.
     pub source: &'static str,
 }
 

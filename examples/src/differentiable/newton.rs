@@ -8,6 +8,7 @@ use super::{Outcome, Report, Simulator, Study, plot};
 use wuji::prelude::*;
 use wuji::viewer::{Framebuffer, Picture, opaque};
 
+/// Newton's method with second derivatives.
 pub const NEWTON: Simulator = Simulator {
     name: "newton",
     about: "Newton's method by Hessian-vector products: implicit steps of an elastic sheet",

@@ -7,6 +7,7 @@ use super::{Outcome, Report, Simulator, Study, descend, plot};
 use wuji::prelude::*;
 use wuji::viewer::{Framebuffer, Picture, opaque};
 
+/// Thrown boxes that end at their targets.
 pub const RIGID_BODY: Simulator = Simulator {
     name: "rigid_body",
     about: "rigid boxes: throws that end at their targets, by times of impact",

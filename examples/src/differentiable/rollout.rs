@@ -7,6 +7,7 @@ use super::{Outcome, Report, Simulator, Study, plot};
 use wuji::prelude::*;
 use wuji::viewer::{Framebuffer, Picture, opaque};
 
+/// Probes that fly from Earth to Mars.
 pub const ROLLOUT: Simulator = Simulator {
     name: "rollout",
     about: "100,000 steps with checkpoints: probes that fly from Earth to Mars",

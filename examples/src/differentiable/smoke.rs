@@ -7,6 +7,7 @@
 use super::{Adam, Outcome, Report, Simulator, Study, target};
 use wuji::prelude::*;
 
+/// Smoke that forms a picture.
 pub const SMOKE: Simulator = Simulator {
     name: "smoke",
     about: "incompressible fluid: an initial velocity that forms a picture of smoke",

@@ -9,6 +9,7 @@ use crate::progress::Progress;
 use wuji::World;
 use wuji::viewer::{Picture, Recording};
 
+/// A result with any error.
 pub type Outcome<T = ()> = Result<T, Box<dyn Error>>;
 
 /// Frames per second of animations.
@@ -42,6 +43,7 @@ impl Report {
         self.losses.iter().copied().fold(f64::INFINITY, f64::min)
     }
 
+    /// Whether the last loss is as small as the goal.
     pub fn is_reached(&self) -> bool {
         self.best() <= self.goal
     }
@@ -66,7 +68,9 @@ impl Report {
 /// The report of a run, and the files that it wrote.
 #[derive(Clone, Debug)]
 pub struct Results {
+    /// The losses.
     pub report: Report,
+    /// The files that were written.
     pub files: Vec<PathBuf>,
     /// A summary: problem size, losses and time.
     pub summary: String,
@@ -93,6 +97,7 @@ impl Study {
         Ok(study)
     }
 
+    /// A world as the options say.
     pub fn world(&self) -> World {
         self.world.clone()
     }

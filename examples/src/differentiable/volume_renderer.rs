@@ -4,6 +4,7 @@ use super::{Adam, Outcome, Report, Simulator, Study, plot};
 use wuji::prelude::*;
 use wuji::viewer::{Framebuffer, Picture, opaque};
 
+/// A volume from pictures of it.
 pub const VOLUME_RENDERER: Simulator = Simulator {
     name: "volume_renderer",
     about: "X-ray photos: a density is recovered from views of it",

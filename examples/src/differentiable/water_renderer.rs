@@ -6,6 +6,7 @@
 use super::{Adam, Outcome, Report, Simulator, Study, plot, target};
 use wuji::prelude::*;
 
+/// A water surface that refracts a picture into another one.
 pub const WATER_RENDERER: Simulator = Simulator {
     name: "water_renderer",
     about: "caustics: waves whose refracted light paints a picture on the floor",

@@ -6,6 +6,7 @@
 use super::{Outcome, Report, Simulator, Study, descend, plot, target};
 use wuji::prelude::*;
 
+/// The start of a wave that forms a picture.
 pub const WAVE: Simulator = Simulator {
     name: "wave",
     about: "shallow water: an initial height whose waves form a pattern",

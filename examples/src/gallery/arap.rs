@@ -12,6 +12,7 @@ const RADIUS: f64 = 0.2;
 /// Weight of the position of a vertex that is held.
 const HELD: f64 = 1e4;
 
+/// As-rigid-as-possible deformation.
 pub const ARAP: Example = Example {
     name: "arap",
     about: "a tube is deformed as rigidly as possible, with a traced program",

@@ -23,6 +23,7 @@ fn picture(example: &Example) -> (u32, u32, &'static str) {
         "coral" => (200, 24, "png"),
         // Applications in the large size, unless that takes minutes.
         "fem" | "mgpcg" | "sparse_conv" => (2, example.frames as u32, "png"),
+        "mpm3d" => (1, example.frames as u32, "gif"),
         _ => (1, example.frames as u32, "png"),
     }
 }
@@ -43,11 +44,11 @@ fn seconds(example: &Example) -> f32 {
         "newton" => 9.0,
         // CPU time.
         "large_steps" => 7.9,
+        "mpm3d" => 7.0,
         "arap" => 6.3,
         "path_tracer" => 1.9,
         "isosurface" => 2.6,
         "coral" => 4.8,
-        "mpm3d" => 9.3,
         "volume_renderer" => 7.6,
         "mgpcg" | "sparse_conv" => 0.4,
         // Not measured yet: a test fails.
@@ -177,7 +178,8 @@ mod tests {
             let size = std::fs::metadata(&path)
                 .unwrap_or_else(|e| panic!("{}: {e}", path.display()))
                 .len();
-            assert!(size < 200_000, "{} has {size} bytes", path.display());
+            let most = if end == "gif" { 500_000 } else { 200_000 };
+            assert!(size < most, "{} has {size} bytes", path.display());
             total += size;
         }
         assert!(total < 2_000_000, "{total}");

@@ -27,6 +27,7 @@ fn columns(a: &Csr<f64>) -> SparseColMatRef<'_, usize, f64> {
 }
 
 impl Cholesky {
+    /// The factorization for the pattern of a matrix.
     pub fn new(a: &Csr<f64>) -> wuji::Result<Cholesky> {
         let found = SymbolicLlt::try_new(columns(a).symbolic(), Side::Lower);
         found
@@ -34,6 +35,7 @@ impl Cholesky {
             .map_err(|_| failed("there is no memory for the factors of a matrix"))
     }
 
+    /// Factors a matrix with that pattern.
     pub fn factor(&self, a: &Csr<f64>) -> wuji::Result<Factors> {
         Llt::try_new_with_symbolic(self.0.clone(), columns(a), Side::Lower)
             .map(Factors)

@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use wuji::prelude::*;
 use wuji::viewer::{Picture, light};
 
+/// A coral on an unbounded plane.
 pub const CORAL: Example = Example {
     name: "coral",
     about: "a coral grows on an unbounded plane, in blocks that are activated on demand",

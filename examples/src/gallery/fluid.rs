@@ -7,6 +7,7 @@ const DT: f32 = 1.0;
 /// Of the pressure solver, per frame; each is two Jacobi iterations.
 const PRESSURE_STEPS: usize = 20;
 
+/// Stable fluids.
 pub const FLUID: Example = Example {
     name: "fluid",
     about: "stable fluids: coloured smoke from two colliding jets",

@@ -6,6 +6,7 @@ use wuji::prelude::*;
 
 const STEPS: usize = 100;
 
+/// Reaction and diffusion.
 pub const GRAY_SCOTT: Example = Example {
     name: "gray_scott",
     about: "Gray-Scott reaction-diffusion: a map of all patterns",

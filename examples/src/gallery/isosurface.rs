@@ -7,6 +7,7 @@ use wuji::algorithms::exclusive_prefix_sum;
 use wuji::files::Mesh;
 use wuji::prelude::*;
 
+/// Marching cubes.
 pub const ISOSURFACE: Example = Example {
     name: "isosurface",
     about: "marching cubes over a gyroid in a ball; also writes a PLY file",

@@ -3,6 +3,7 @@
 use super::{Example, Media, Outcome, Stage, Summary};
 use wuji::prelude::*;
 
+/// A Julia set.
 pub const JULIA: Example = Example {
     name: "julia",
     about: "an animated Julia set; the first kernel to read",

@@ -13,6 +13,7 @@ const GRAVITY: f64 = 9.8;
 const WIND: f64 = 9.0;
 const DENSITY: f64 = 0.3;
 
+/// A flag in the wind, in large implicit steps.
 pub const LARGE_STEPS: Example = Example {
     name: "large_steps",
     about: "a flag with stretch, shear and bending forces, whose system is a traced program",

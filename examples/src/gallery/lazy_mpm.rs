@@ -19,6 +19,7 @@ const LAMBDA: f32 = 90.0;
 const VOLUME: f32 = 0.25 / (N * N);
 const WALL: i32 = 3;
 
+/// The material point method in a lazy world.
 pub const LAZY_MPM: Example = Example {
     name: "lazy_mpm",
     about: "jelly from separate kernels, which a lazy world fuses",

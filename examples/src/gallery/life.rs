@@ -3,6 +3,7 @@
 use super::{Example, Media, Outcome, Stage, Summary};
 use wuji::prelude::*;
 
+/// Game of Life.
 pub const LIFE: Example = Example {
     name: "life",
     about: "Conway's Game of Life on a torus; dead cells fade out",

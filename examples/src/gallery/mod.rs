@@ -35,6 +35,7 @@ use wuji::viewer::Picture;
 /// An entry of the gallery.
 #[derive(Clone, Copy, Debug)]
 pub struct Example {
+    /// Its name on the command line.
     pub name: &'static str,
     /// One line: the picture, and the language features that it shows.
     pub about: &'static str,
@@ -44,10 +45,13 @@ pub struct Example {
     pub size: (&'static str, usize),
     /// The default number of frames.
     pub frames: usize,
+    /// What it writes: a picture or a film.
     pub media: Media,
+    /// Runs it.
     pub run: fn(&mut Stage) -> Outcome<Summary>,
     /// Its source code, and the path of its file.
     pub file: &'static str,
+    /// The source code.
     pub source: &'static str,
 }
 
@@ -61,6 +65,7 @@ pub enum Media {
 }
 
 impl Example {
+    /// The extension of its file.
     pub fn extension(&self) -> &'static str {
         match self.media {
             Media::Moving => "gif",
@@ -123,6 +128,7 @@ pub struct Options {
 pub struct Report {
     /// The last frame.
     pub picture: Option<Picture>,
+    /// The files that were written.
     pub files: Vec<PathBuf>,
     /// A summary: problem size, speed and compile time.
     pub summary: String,

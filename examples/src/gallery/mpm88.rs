@@ -5,15 +5,15 @@
 
 use super::{Example, Media, Outcome, Stage, Summary};
 use crate::plain::{
-    self, DT, DX, GRAVITY, GRID, JELLY, LAMBDA, MASS, MU, SNOW_MAX, SNOW_MIN, VOLUME, WALL,
+    self, DT, DX, GRAVITY, GRID, JELLY, LAMBDA, MASS, MU, Material, SNOW_MAX, SNOW_MIN, VOLUME,
+    WALL,
 };
 use wuji::prelude::*;
 use wuji::viewer::{Canvas, Light, Picture, light};
 
-const WATER: i32 = plain::Material::Water as i32;
-const SNOW: i32 = plain::Material::Snow as i32;
 const SUBSTEPS: usize = 25;
 
+/// The material point method, with three materials.
 pub const MPM88: Example = Example {
     name: "mpm88",
     about: "material point method: jelly, snow and water in a box",
@@ -38,110 +38,107 @@ fn spline(f: Vec2) -> Matrix<f32, 3, 2> {
     Matrix::from_rows([a * a * 0.5, Vec2::splat(0.75) - b * b, c * c * 0.5])
 }
 
-#[kernel]
-fn substep(
-    x: &Field<Vec2, 1>,
-    v: &Field<Vec2, 1>,
-    c: &Field<Mat2, 1>,
-    deformation: &Field<Mat2, 1>,
-    plastic: &Field<f32, 1>,
-    material: &Field<i32, 1>,
-    momentum: &Field<Vec2, 2>,
-    mass: &Field<f32, 2>,
-) {
-    for [i, j] in mass {
-        momentum[[i, j]] = Vec2::splat(0.0);
-        mass[[i, j]] = 0.0;
-    }
-
-    for [p] in x {
-        let mut f = (Mat2::identity() + c[[p]] * DT) * deformation[[p]];
-        let (u, stretch, w) = f.svd();
-        let mut hardness = 1.0;
-        let mut mu = 0.0;
-        if material[[p]] == WATER {
-            // A fluid keeps only its volume ratio.
-            f = Mat2::identity() * f.determinant().max(1e-6).sqrt();
-        } else if material[[p]] == SNOW {
-            hardness = (10.0 * (1.0 - plastic[[p]])).exp().clamp(0.1, 5.0);
-            mu = MU * hardness;
-            // Snow yields plastically beyond a small stretch, and hardens or softens accordingly.
-            let kept = stretch.clamp(Vec2::splat(SNOW_MIN), Vec2::splat(SNOW_MAX));
-            plastic[[p]] = plastic[[p]] * (stretch.x * stretch.y) / (kept.x * kept.y);
-            f = u * Mat2::from_diagonal(kept) * w.transpose();
-        } else {
-            hardness = JELLY;
-            mu = MU * hardness;
-        }
-        deformation[[p]] = f;
-        let ratio = f.determinant();
-        let rotation = u * w.transpose();
-        let stress = (f - rotation) * f.transpose() * (2.0 * mu)
-            + Mat2::identity() * (LAMBDA * hardness * ratio * (ratio - 1.0));
-        let affine = stress * (-DT * VOLUME * 4.0 / (DX * DX)) + c[[p]] * MASS;
-
-        let at = x[[p]] / DX;
-        let base = (at - Vec2::splat(0.5)).cast::<i32>();
-        let part = at - base.cast::<f32>();
-        let w = spline(part);
-        for i in unroll(0..3) {
-            for j in unroll(0..3) {
-                let offset = ivec2(i, j);
-                let weight = w[[i, 0]] * w[[j, 1]];
-                let d = (offset.cast::<f32>() - part) * DX;
-                momentum[base + offset] += (v[[p]] * MASS + affine * d) * weight;
-                mass[base + offset] += MASS * weight;
-            }
-        }
-    }
-
-    for [i, j] in mass {
-        if mass[[i, j]] > 0.0 {
-            let mut u = momentum[[i, j]] / mass[[i, j]];
-            u.y -= DT * GRAVITY;
-            let (wall, n) = (WALL as i32, GRID as i32);
-            if i < wall && u.x < 0.0 || i + wall > n && u.x > 0.0 {
-                u.x = 0.0;
-            }
-            if j < wall && u.y < 0.0 || j + wall > n && u.y > 0.0 {
-                u.y = 0.0;
-            }
-            momentum[[i, j]] = u;
-        }
-    }
-
-    for [p] in x {
-        let at = x[[p]] / DX;
-        let base = (at - Vec2::splat(0.5)).cast::<i32>();
-        let part = at - base.cast::<f32>();
-        let w = spline(part);
-        let mut velocity = Vec2::splat(0.0);
-        let mut affine = Mat2::splat(0.0);
-        for i in unroll(0..3) {
-            for j in unroll(0..3) {
-                let offset = ivec2(i, j);
-                let u = momentum[base + offset] * (w[[i, 0]] * w[[j, 1]]);
-                velocity += u;
-                affine += u.outer(offset.cast::<f32>() - part) * (4.0 / DX);
-            }
-        }
-        v[[p]] = velocity;
-        c[[p]] = affine;
-        let edge = Vec2::splat(2.0 * DX);
-        x[[p]] = (x[[p]] + velocity * DT).clamp(edge, Vec2::splat(1.0) - edge);
-    }
-}
-
 /// Particle attributes are stored as struct of arrays; the grid is blocked.
+#[derive(Fields)]
 struct Simulation {
     x: Field<Vec2, 1>,
     v: Field<Vec2, 1>,
     c: Field<Mat2, 1>,
     deformation: Field<Mat2, 1>,
     plastic: Field<f32, 1>,
-    material: Field<i32, 1>,
+    material: Field<Material, 1>,
     momentum: Field<Vec2, 2>,
     mass: Field<f32, 2>,
+}
+
+#[kernel]
+impl Simulation {
+    fn substep(&self) {
+        for [i, j] in self.mass {
+            self.momentum[[i, j]] = Vec2::splat(0.0);
+            self.mass[[i, j]] = 0.0;
+        }
+
+        for [p] in self.x {
+            let mut f = (Mat2::identity() + self.c[[p]] * DT) * self.deformation[[p]];
+            let (u, stretch, w) = f.svd();
+            let mut hardness = 1.0;
+            let mut mu = 0.0;
+            match self.material[[p]] {
+                // A fluid keeps only its volume ratio.
+                Material::Water => f = Mat2::identity() * f.determinant().max(1e-6).sqrt(),
+                Material::Snow => {
+                    hardness = (10.0 * (1.0 - self.plastic[[p]])).exp().clamp(0.1, 5.0);
+                    mu = MU * hardness;
+                    // Snow yields plastically beyond a small stretch, and hardens or softens accordingly.
+                    let kept = stretch.clamp(Vec2::splat(SNOW_MIN), Vec2::splat(SNOW_MAX));
+                    self.plastic[[p]] =
+                        self.plastic[[p]] * (stretch.x * stretch.y) / (kept.x * kept.y);
+                    f = u * Mat2::from_diagonal(kept) * w.transpose();
+                }
+                Material::Jelly => {
+                    hardness = JELLY;
+                    mu = MU * hardness;
+                }
+            }
+            self.deformation[[p]] = f;
+            let ratio = f.determinant();
+            let rotation = u * w.transpose();
+            let stress = (f - rotation) * f.transpose() * (2.0 * mu)
+                + Mat2::identity() * (LAMBDA * hardness * ratio * (ratio - 1.0));
+            let affine = stress * (-DT * VOLUME * 4.0 / (DX * DX)) + self.c[[p]] * MASS;
+
+            let at = self.x[[p]] / DX;
+            let base = (at - Vec2::splat(0.5)).cast::<i32>();
+            let part = at - base.cast::<f32>();
+            let w = spline(part);
+            for i in unroll(0..3) {
+                for j in unroll(0..3) {
+                    let offset = ivec2(i, j);
+                    let weight = w[[i, 0]] * w[[j, 1]];
+                    let d = (offset.cast::<f32>() - part) * DX;
+                    self.momentum[base + offset] += (self.v[[p]] * MASS + affine * d) * weight;
+                    self.mass[base + offset] += MASS * weight;
+                }
+            }
+        }
+
+        for [i, j] in self.mass {
+            if self.mass[[i, j]] > 0.0 {
+                let mut u = self.momentum[[i, j]] / self.mass[[i, j]];
+                u.y -= DT * GRAVITY;
+                let (wall, n) = (WALL as i32, GRID as i32);
+                if i < wall && u.x < 0.0 || i + wall > n && u.x > 0.0 {
+                    u.x = 0.0;
+                }
+                if j < wall && u.y < 0.0 || j + wall > n && u.y > 0.0 {
+                    u.y = 0.0;
+                }
+                self.momentum[[i, j]] = u;
+            }
+        }
+
+        for [p] in self.x {
+            let at = self.x[[p]] / DX;
+            let base = (at - Vec2::splat(0.5)).cast::<i32>();
+            let part = at - base.cast::<f32>();
+            let w = spline(part);
+            let mut velocity = Vec2::splat(0.0);
+            let mut affine = Mat2::splat(0.0);
+            for i in unroll(0..3) {
+                for j in unroll(0..3) {
+                    let offset = ivec2(i, j);
+                    let u = self.momentum[base + offset] * (w[[i, 0]] * w[[j, 1]]);
+                    velocity += u;
+                    affine += u.outer(offset.cast::<f32>() - part) * (4.0 / DX);
+                }
+            }
+            self.v[[p]] = velocity;
+            self.c[[p]] = affine;
+            let edge = Vec2::splat(2.0 * DX);
+            self.x[[p]] = (self.x[[p]] + velocity * DT).clamp(edge, Vec2::splat(1.0) - edge);
+        }
+    }
 }
 
 impl Simulation {
@@ -167,7 +164,7 @@ impl Simulation {
         v.copy_from(&scene.iter().map(|p| Vector(p.v)).collect::<Vec<_>>())?;
         deformation.fill(Mat2::identity())?;
         plastic.fill(1.0)?;
-        material.copy_from(&scene.iter().map(|p| p.material as i32).collect::<Vec<_>>())?;
+        material.copy_from(&scene.iter().map(|p| p.material).collect::<Vec<_>>())?;
         Ok(Simulation {
             x,
             v,
@@ -178,19 +175,6 @@ impl Simulation {
             momentum,
             mass,
         })
-    }
-
-    fn substep(&self) -> wuji::Result<()> {
-        substep(
-            &self.x,
-            &self.v,
-            &self.c,
-            &self.deformation,
-            &self.plastic,
-            &self.material,
-            &self.momentum,
-            &self.mass,
-        )
     }
 
     /// Draws soft dots, coloured by material and speed.
@@ -205,7 +189,7 @@ impl Simulation {
         canvas.clear();
         let (places, speeds, kinds) = (self.x.to_vec()?, self.v.to_vec()?, self.material.to_vec()?);
         for ((x, v), kind) in places.into_iter().zip(speeds).zip(kinds) {
-            let (slow, fast) = colors[kind.clamp(0, 2) as usize];
+            let (slow, fast) = colors[kind as usize];
             let t = (v.norm() / 6.0).min(1.0);
             let color: Light = std::array::from_fn(|k| slow[k] + (fast[k] - slow[k]) * t);
             canvas.dot(x.0, 0.0048, color);

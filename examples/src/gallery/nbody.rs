@@ -9,6 +9,7 @@ const DT: f32 = 0.004;
 /// Softening, so that close stars do not fling each other away.
 const SOFT: f32 = 4e-4;
 
+/// Gravity among all pairs of bodies.
 pub const NBODY: Example = Example {
     name: "nbody",
     about: "two galaxies collide; all-pairs gravity, vectorized",

@@ -16,6 +16,7 @@ const RADIUS: f64 = 0.3;
 /// Neighbours on one side. Structural, shear and bending springs.
 const SPRINGS: [[i64; 2]; 6] = [[1, 0], [0, 1], [1, 1], [1, -1], [2, 0], [0, 2]];
 
+/// A cloth that falls over a ball, by Newton's method.
 pub const NEWTON: Example = Example {
     name: "newton",
     about: "a cloth with implicit steps, whose Hessian is a traced program",

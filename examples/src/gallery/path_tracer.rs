@@ -10,6 +10,7 @@ const BOUNCES: i32 = 4;
 const SUN: Vec3 = vec3(0.58, 0.62, -0.53);
 const SUN_LIGHT: Vec3 = vec3(3.4, 2.9, 2.2);
 
+/// A path tracer.
 pub const PATH_TRACER: Example = Example {
     name: "path_tracer",
     about: "a path tracer for signed distance functions: blobs, a mirror, sun and sky",

@@ -31,22 +31,24 @@ fn play(
     Ok(Summary::new(what, steps, unit))
 }
 
+/// The material point method in three dimensions, on a sparse grid.
 pub const MPM3D: Example = Example {
     name: "mpm3d",
     about: "two blocks of jelly fall in three dimensions, on a sparse grid",
     long: "Particles are stored in `dynamic` lists of the `pointer` blocks that contain them. One thread processes a block, with the part of \
            the grid that it accesses in a scratchpad: `cache(grid, ..)`.",
     size: SIZE,
-    frames: 200,
-    media: Media::Still,
+    frames: 48,
+    media: Media::Moving,
     run: |stage| {
         let make = |w: &World, scale| mpm3d::app(w, scale, mpm3d::Variant::Buckets);
-        play(stage, make, 25, "substeps")
+        play(stage, make, 60, "substeps")
     },
     file: "examples/src/apps/mpm3d.rs",
     source: include_str!("../apps/mpm3d.rs"),
 };
 
+/// Elasticity on a sparse grid.
 pub const FEM: Example = Example {
     name: "fem",
     about: "a hollow ball sags under its weight: finite elements, conjugate gradients",
@@ -60,6 +62,7 @@ pub const FEM: Example = Example {
     source: include_str!("../apps/fem.rs"),
 };
 
+/// Conjugate gradients with multigrid, on a sparse grid.
 pub const MGPCG: Example = Example {
     name: "mgpcg",
     about: "Poisson's equation on a sparse domain: multigrid and conjugate gradients",
@@ -73,18 +76,21 @@ pub const MGPCG: Example = Example {
     source: include_str!("../apps/mgpcg.rs"),
 };
 
+/// A convolution over the active cells of a sparse grid.
 pub const CONVOLUTION: Example = Example {
     name: "sparse_conv",
-    about: "a convolution layer of a neural network on sparse voxels near a surface",
-    long: "A 3x3x3 convolution with several channels. Output voxels are active where input voxels are; all others cost neither memory nor time.",
+    about: "a convolution on sparse voxels near a surface finds its normals",
+    long: "A 3x3x3 convolution with 16 channels, as in a neural network, with Sobel's filters as weights. Left the input, how much of a voxel is \
+           inside; right the output, as light on the surface. Output voxels are active where input voxels are; all others cost neither memory nor time.",
     size: SIZE,
     frames: 1,
     media: Media::Still,
-    run: |stage| play(stage, conv::app, 1, "layers"),
+    run: |stage| play(stage, conv::normals, 1, "layers"),
     file: "examples/src/apps/conv.rs",
     source: include_str!("../apps/conv.rs"),
 };
 
+/// A path tracer for a sparse volume.
 pub const VOLUME: Example = Example {
     name: "volume_renderer",
     about: "a volumetric path tracer: smoke in a sparse grid",

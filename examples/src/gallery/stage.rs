@@ -9,6 +9,7 @@ use crate::progress::Progress;
 use wuji::World;
 use wuji::viewer::{Button, Event, Key, Picture, Viewer};
 
+/// A result with any error.
 pub type Outcome<T = ()> = Result<T, Box<dyn Error>>;
 
 /// Frames per second of windows and files.
@@ -32,6 +33,7 @@ pub struct Stage {
 /// The number of a frame, and the user input since the last one.
 #[derive(Clone, Debug, Default)]
 pub struct FrameInput {
+    /// The number of the frame.
     pub frame: usize,
     /// The position of the pointer while the left button is down: 0 to 1, y up.
     pub pointer: Option<[f32; 2]>,
@@ -46,10 +48,12 @@ pub struct Summary {
     pub what: String,
     /// The unit of work, in the plural, and how many of them a frame has.
     pub unit: &'static str,
+    /// Units of work in a frame.
     pub per_frame: usize,
 }
 
 impl Summary {
+    /// A summary.
     pub fn new(what: impl Into<String>, per_frame: usize, unit: &'static str) -> Summary {
         Summary {
             what: what.into(),
@@ -111,6 +115,7 @@ impl Stage {
         })
     }
 
+    /// A world as the options say.
     pub fn world(&self) -> World {
         self.world.clone()
     }

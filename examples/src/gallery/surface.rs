@@ -17,7 +17,9 @@ pub struct Screen {
 /// Colours of the front and back of a surface.
 #[derive(Element, Clone, Copy, Debug)]
 pub struct Sides {
+    /// The colour of the front.
     pub front: Vec3,
+    /// The colour of the back.
     pub back: Vec3,
 }
 
@@ -130,6 +132,7 @@ impl Screen {
         Ok(Screen { size, seen })
     }
 
+    /// Removes everything.
     pub fn clear(&self) -> wuji::Result<()> {
         self.seen.fill(0)
     }
@@ -164,6 +167,7 @@ impl Screen {
         smooth.draw(count as i32, view(camera), sides)
     }
 
+    /// What is seen, as a picture.
     pub fn picture(&self) -> wuji::Result<Picture> {
         let seen = self.seen.to_vec()?;
         let (n, fine) = (self.size, FINE * self.size);

@@ -5,6 +5,7 @@ use wuji::prelude::*;
 
 const STEPS: usize = 10;
 
+/// Waves behind two slits.
 pub const WAVE: Example = Example {
     name: "wave",
     about: "the wave equation: interference behind two slits",

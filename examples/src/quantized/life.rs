@@ -6,6 +6,7 @@ use wuji::prelude::*;
 use wuji::viewer::Picture;
 use wuji::{Cells, Result};
 
+/// Game of Life, with a bit per cell.
 pub const LIFE: Simulation = Simulation {
     name: "life",
     about: "Game of Life: glider guns; two generations in 2 bits per cell, dense and sparse",
@@ -130,8 +131,11 @@ pub fn read_rle(text: &str) -> Outcome<Vec<Vec<bool>>> {
 /// How cells are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Storage {
+    /// A word per cell.
     Words,
+    /// A bit per cell.
     Bits,
+    /// A bit per cell, in blocks that are allocated when they are needed.
     SparseBits,
 }
 
@@ -146,6 +150,7 @@ pub struct Life {
 }
 
 impl Life {
+    /// A plane of dead cells.
     pub fn new(world: &World, n: usize, storage: Storage) -> Result<Life> {
         // Whole blocks.
         let n = n.div_ceil(128) * 128;
@@ -197,6 +202,7 @@ impl Life {
         tile(&self.cells[self.steps % 2], &field, every as i32, to)
     }
 
+    /// The next generation.
     pub fn step(&mut self) -> Result<()> {
         let (at, to) = (self.steps % 2, (self.steps + 1) % 2);
         let (now, next) = (&self.cells[at], &self.cells[to]);
@@ -218,6 +224,7 @@ impl Life {
         Ok(())
     }
 
+    /// The current generation.
     pub fn cells(&self) -> &Field<u32, 2> {
         &self.cells[self.steps % 2]
     }

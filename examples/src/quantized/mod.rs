@@ -17,11 +17,13 @@ use wuji::World;
 use wuji::tune::{Trial, Tuned};
 use wuji::viewer::Picture;
 
+/// A result with any error.
 pub type Outcome<T = ()> = Result<T, Box<dyn Error>>;
 
 /// A simulation with quantized storage.
 #[derive(Clone, Copy, Debug)]
 pub struct Simulation {
+    /// Its name on the command line.
     pub name: &'static str,
     /// One line: what is simulated, and how it is stored.
     pub about: &'static str,
@@ -31,11 +33,13 @@ pub struct Simulation {
     pub size: (&'static str, usize, usize),
     /// The default number of steps.
     pub steps: usize,
+    /// Runs it.
     pub run: fn(&Run) -> Outcome<Report>,
     /// One run of the search for types.
     pub tune: Option<fn(&Run, &Trial<'_>) -> wuji::Result<()>>,
     /// Its source code, and the path of its file.
     pub file: &'static str,
+    /// The source code.
     pub source: &'static str,
 }
 
@@ -71,14 +75,18 @@ pub struct Options {
 /// What a simulation runs with.
 #[derive(Clone, Debug)]
 pub struct Run {
+    /// The world.
     pub world: World,
+    /// The problem size.
     pub size: usize,
+    /// The number of steps.
     pub steps: usize,
 }
 
 /// Memory and time of one layout.
 #[derive(Clone, Debug)]
 pub struct Row {
+    /// The name of the layout.
     pub layout: &'static str,
     /// Bytes of a particle or a cell.
     pub bytes: f64,
@@ -95,6 +103,7 @@ pub struct Report {
     pub what: String,
     /// What `bytes` of a row counts: a particle, or a cell.
     pub unit: &'static str,
+    /// The measurements, one row per layout.
     pub rows: Vec<Row>,
     /// The result of each layout, side by side.
     pub picture: Picture,

@@ -9,6 +9,7 @@ use wuji::tune::Trial;
 use wuji::viewer::Picture;
 use wuji::{Cells, Result};
 
+/// The material point method, with particles in a few bytes.
 pub const MPM: Simulation = Simulation {
     name: "mpm",
     about: "material point method: jelly, water, snow and sand; 40 instead of 72 bytes per particle",
@@ -303,7 +304,9 @@ fn sample(
 /// How particles are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Storage {
+    /// As `f32`.
     Floats,
+    /// Quantized.
     Packed {
         /// Bits of an entry of the deformation gradient.
         deformation: u32,
@@ -313,6 +316,7 @@ pub enum Storage {
 }
 
 impl Storage {
+    /// 16 and 23 bits.
     pub const PACKED: Storage = Storage::Packed {
         deformation: 16,
         ratio: 23,
@@ -401,9 +405,11 @@ impl Grid {
 /// A cube at the start.
 #[derive(Clone, Copy, Debug)]
 pub struct Cube {
+    /// The number of its material.
     pub material: i32,
     /// Its lowest corner, and its velocity.
     pub corner: [f32; 3],
+    /// Its velocity.
     pub speed: [f32; 3],
 }
 
@@ -412,6 +418,7 @@ pub struct Cube {
 pub struct Statistics {
     /// Kinetic and potential energy of a unit of mass.
     pub kinetic: f64,
+    /// The potential energy of a unit of mass.
     pub potential: f64,
     /// The volume that the mass on the grid fills, in cells.
     pub volume: f64,
@@ -503,6 +510,7 @@ impl Mpm {
         8e-3 / self.n as f32
     }
 
+    /// One time step.
     pub fn step(&mut self) -> Result<()> {
         let (n, dt) = (self.n as f32, self.time_step());
         let (from, to) = (
@@ -530,6 +538,7 @@ impl Mpm {
         Ok(())
     }
 
+    /// Sums over all particles.
     pub fn statistics(&self) -> Result<Statistics> {
         let count = self.count as f64;
         // Masses relative to that of a full cell.
@@ -547,6 +556,7 @@ impl Mpm {
         self.particles.x.tree().memory_used() as f64 / self.count as f64
     }
 
+    /// The particles, as a picture.
     pub fn picture(&self, world: &World) -> Result<Picture> {
         const PALETTE: [[f32; 3]; 4] = [
             [1.0, 0.45, 0.5],

@@ -7,6 +7,7 @@ use wuji::tune::Trial;
 use wuji::viewer::Picture;
 use wuji::{Cells, Result};
 
+/// Smoke, with quantized velocities and dye.
 pub const SMOKE: Simulation = Simulation {
     name: "smoke",
     about: "sparse smoke in 3-D: velocities of 3 x 21 bits, dye with a shared exponent in 32 bits",
@@ -214,6 +215,7 @@ fn paint(dye: &Field<Vec3, 3>, pixels: &Field<Vec3, 2>) {
 /// How velocities and dye are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Storage {
+    /// As `f32`.
     Floats,
     /// Velocities in 3 x 21 bits, and dye in 32 bits.
     Packed(Dye),
@@ -247,6 +249,7 @@ pub struct Smoke {
 }
 
 impl Smoke {
+    /// Air at rest, on a grid with `n` cells along each axis.
     pub fn new(world: &World, n: usize, storage: Storage) -> Result<Smoke> {
         Smoke::with(world, n, storage, None)
     }
@@ -336,6 +339,7 @@ impl Smoke {
         Ok(())
     }
 
+    /// One time step.
     pub fn step(&mut self) -> Result<()> {
         let (dye, new_dye) = (&self.dye[self.steps % 2], &self.dye[(self.steps + 1) % 2]);
         let [u, reflected, advected] = &self.u;

@@ -21,6 +21,8 @@
 //! A `rust` block without `fn main` is the body of a `main` that returns `wuji::Result<()>`, with the prelude in scope.
 //! Lines that start with `# ` are compiled but not shown. A `wir` block that is followed by a `text` block with an error must fail with it.
 
+#![allow(missing_docs, reason = "no crate depends on this one")]
+
 mod pages;
 
 pub use pages::{Block, Page, pages, root};

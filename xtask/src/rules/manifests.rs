@@ -95,6 +95,9 @@ fn missing(text: &str) -> Vec<String> {
     if !text.contains("[package.metadata.docs.rs]") {
         found.push("`[package.metadata.docs.rs]` is missing".to_string());
     }
+    if !text.contains("[lints]\nworkspace = true") {
+        found.push("`[lints]` are not those of the workspace".to_string());
+    }
     for line in text
         .lines()
         .filter(|l| l.contains("path = \"../") && !l.trim().starts_with('#'))
@@ -147,8 +150,10 @@ mod tests {
         for key in KEYS {
             text += &format!("{key}.workspace = true\n");
         }
-        assert_eq!(missing(&text), ["`[package.metadata.docs.rs]` is missing"]);
-        text += "[package.metadata.docs.rs]\n[dependencies]\na = { path = \"../a\" }\n";
+        let docs = "`[package.metadata.docs.rs]` is missing";
+        let lints = "`[lints]` are not those of the workspace";
+        assert_eq!(missing(&text), [docs, lints]);
+        text += "[package.metadata.docs.rs]\n[lints]\nworkspace = true\n[dependencies]\na = { path = \"../a\" }\n";
         assert_eq!(
             missing(&text),
             ["a dependency without a version: `a = { path = \"../a\" }`"]

@@ -19,10 +19,12 @@ use crate::rewrite::Structure;
 pub struct Affine {
     /// Sorted by value, no zero coefficients.
     pub terms: SmallVec<[(Value, i64); 4]>,
+    /// The constant term.
     pub constant: i64,
 }
 
 impl Affine {
+    /// An expression without values.
     pub fn constant(c: i64) -> Affine {
         Affine {
             terms: SmallVec::new(),
@@ -30,6 +32,7 @@ impl Affine {
         }
     }
 
+    /// The value itself, with coefficient 1.
     pub fn atom(v: Value) -> Affine {
         Affine {
             terms: smallvec::smallvec![(v, 1)],
@@ -37,6 +40,7 @@ impl Affine {
         }
     }
 
+    /// The constant, if there are no values.
     pub fn as_constant(&self) -> Option<i64> {
         self.terms.is_empty().then_some(self.constant)
     }
@@ -82,10 +86,12 @@ impl Affine {
         Some(out)
     }
 
+    /// Every coefficient times a factor; `None` on overflow.
     pub fn scaled(&self, factor: i64) -> Option<Affine> {
         Affine::default().add_scaled(self, factor)
     }
 
+    /// The coefficient of a value; 0 if it is not in the expression.
     pub fn coefficient(&self, v: Value) -> i64 {
         self.terms.iter().find(|t| t.0 == v).map_or(0, |t| t.1)
     }
@@ -193,7 +199,9 @@ fn thread_range(op: ThreadOp) -> Option<Range> {
 /// Affine expressions and ranges of the integers of a function, computed on demand.
 #[derive(Debug)]
 pub struct AffineAnalysis<'f> {
+    /// The function that is analyzed.
     pub func: &'f Function,
+    /// Its regions.
     pub structure: &'f Structure,
     exprs: SecondaryMap<Value, Option<Affine>>,
     ranges: SecondaryMap<Value, Option<Range>>,
@@ -204,6 +212,7 @@ pub struct AffineAnalysis<'f> {
 const LOOK_BACK: u32 = 64;
 
 impl<'f> AffineAnalysis<'f> {
+    /// An analysis without results so far.
     pub fn new(func: &'f Function, structure: &'f Structure) -> AffineAnalysis<'f> {
         AffineAnalysis {
             func,

@@ -14,6 +14,7 @@ pub struct CallGraph {
 }
 
 impl CallGraph {
+    /// The calls of a module.
     pub fn of(module: &Module) -> CallGraph {
         let mut search = Search::default();
         for (func, f) in module.funcs.iter() {

@@ -9,8 +9,11 @@ use wuji_ir::ops::{AccessOp, Activation, Op, OpClass, Place};
 /// How a task uses one field, array or temp.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Use {
+    /// The memory.
     pub place: Place,
+    /// Whether it is read.
     pub reads: bool,
+    /// Whether it is written to.
     pub writes: bool,
     /// Atomic updates.
     pub updates: bool,
@@ -23,13 +26,16 @@ pub struct Use {
 /// A task before lowering, with its memory effects.
 #[derive(Clone, Debug)]
 pub struct Source {
+    /// The task.
     pub task: Task,
+    /// Its function.
     pub body: Function,
     /// One entry per field, array or temp, in order of first use.
     pub uses: Vec<Use>,
 }
 
 impl Source {
+    /// The effects of a task.
     pub fn of(m: &Module, task: &Task) -> Source {
         let body = m.funcs[task.func].clone();
         let uses = uses(m, task, &body);
@@ -40,6 +46,7 @@ impl Source {
         }
     }
 
+    /// The use of a place, if there is one.
     pub fn use_of(&self, place: Place) -> Option<&Use> {
         self.uses.iter().find(|u| u.place == place)
     }

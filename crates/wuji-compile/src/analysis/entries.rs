@@ -10,8 +10,11 @@ use wuji_ir::ops::{Activation, BinOp, CellOp, Effect, Op, Place, TreeAccessOp};
 /// An entry of the list of a node's active cells.
 #[derive(Clone, Debug)]
 pub struct Entry {
+    /// The tree.
     pub tree: Tree,
+    /// The node whose list of active cells has the entry.
     pub node: Node,
+    /// The offset of the cell or container.
     pub offset: Value,
     /// One per axis on the path to the node: the clamped coordinate, which indices are computed from.
     /// `None` when it is unused.
@@ -57,9 +60,11 @@ const MOST_BLOCKS: i128 = 3;
 /// Indices that fall into the block of an entry or a neighbouring one.
 #[derive(Clone, Debug)]
 pub struct Near {
+    /// The entry that indices are near to.
     pub entry: Entry,
     /// The node whose allocated cells are the blocks: that of the entry, or its parent.
     pub block: Node,
+    /// Axes that are split at the block or above.
     pub axes: Vec<NearAxis>,
     /// Indices along axes that are split only below the block, relative to their smallest coordinate; they are in
     /// range.
@@ -75,11 +80,13 @@ pub struct NearAxis {
     pub by: u64,
     /// The index, relative to the start of the first block it may fall into.
     pub low: Affine,
+    /// The first block the index may fall into, relative to that of the entry.
     pub first: i64,
     /// The number of blocks it may fall into.
     pub count: usize,
     /// Blocks along the axis; with `wraps`, the first follows the last.
     pub blocks: u64,
+    /// Whether the last block is followed by the first.
     pub wraps: bool,
     /// The entry's coordinate.
     pub coord: Value,

@@ -11,5 +11,6 @@ pub mod launch_bound;
 pub mod merging;
 pub mod ownership;
 pub mod serial_loops;
+pub(crate) mod sums;
 pub mod uniformity;
 pub mod uses;

@@ -65,6 +65,7 @@ impl<K: Copy + Eq + Hash> Ownership<K> {
         }
     }
 
+    /// Whether the name is owned.
     pub fn contains(&self, name: &K) -> bool {
         self.owned.contains(name)
     }

@@ -9,8 +9,11 @@ use wuji_ir::types::Imm;
 /// A loop that would be parallel at the top level of its kernel.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct SerialLoop {
+    /// The `for`.
     pub inst: Inst,
+    /// Where the loop is in the source.
     pub span: Span,
+    /// What makes it serial.
     pub under: Enclosing,
     /// How many iterations it has, if that is known.
     pub iterations: Option<u64>,

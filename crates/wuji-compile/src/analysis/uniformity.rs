@@ -25,6 +25,7 @@ pub enum Uniformity {
 /// A cooperative operation in divergent control flow.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Divergence {
+    /// The instruction.
     pub inst: Inst,
     /// The branch or loop that diverges.
     pub by: Inst,

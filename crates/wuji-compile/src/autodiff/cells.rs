@@ -9,6 +9,7 @@ use wuji_ir::ops::{Access, Activation, CellOp, Domain, Op, OpClass, Place};
 /// How a kernel uses the active cells of a sparse tree, as far as it concerns gradients.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CellUse {
+    /// The tree.
     pub tree: Tree,
     /// Which cells its gradient kernel must find active, and where the kernel depends on them.
     pub needs: Option<(CellVersion, Span)>,
@@ -18,6 +19,7 @@ pub struct CellUse {
     pub deactivates: Option<Span>,
 }
 
+/// Which active cells of a tree a gradient kernel visits.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
 pub enum CellVersion {
     /// Those that are active before the kernel runs.

@@ -35,7 +35,9 @@ use wuji_ir::{Error, Result};
 /// The fields and arrays are in the module already. What has no entry is a constant.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Derivatives {
+    /// Fields with the fields of their derivatives.
     pub fields: FxHashMap<Field, Field>,
+    /// Arrays with the arrays of their derivatives.
     pub arrays: FxHashMap<Array, Array>,
     /// For by-value parameters, by number: a field without axes.
     pub params: FxHashMap<u32, Field>,
@@ -76,8 +78,11 @@ impl Derivatives {
 /// A kernel of reverse mode, and what it relies on.
 #[derive(Clone, Debug)]
 pub struct Gradient {
+    /// The derived kernel.
     pub module: Module,
+    /// How it depends on fields of the kernel.
     pub uses: Vec<FieldUse>,
+    /// How it depends on arrays of the kernel.
     pub array_uses: Vec<ArrayUse>,
     /// Remarks about serial loops.
     pub remarks: Vec<Remark>,
@@ -86,22 +91,30 @@ pub struct Gradient {
 /// How a kernel uses a field, as far as it concerns gradients.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldUse {
+    /// The field.
     pub field: Field,
+    /// What is done with it.
     pub kind: UseKind,
     /// The element, axis by axis.
     pub index: Vec<IndexRange>,
+    /// Where in the source of the kernel.
     pub span: Span,
 }
 
 /// The same for an array.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ArrayUse {
+    /// The array.
     pub array: Array,
+    /// What is done with it.
     pub kind: UseKind,
+    /// The elements, one range per axis.
     pub index: Vec<IndexRange>,
+    /// Where in the source of the kernel.
     pub span: Span,
 }
 
+/// What a kernel, or its gradient, does with a field.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
 pub enum UseKind {
     /// The gradient kernel reads the values from before the kernel ran.
@@ -119,9 +132,12 @@ pub enum UseKind {
 pub enum IndexRange {
     /// A by-value parameter, if any, plus a constant.
     One {
+        /// The number of the parameter.
         param: Option<u32>,
+        /// The constant.
         offset: i64,
     },
+    /// Any index.
     Any,
 }
 

@@ -72,6 +72,7 @@ pub enum Upkeep {
 /// The tables of a hash node, to be rebuilt.
 #[derive(Copy, Clone, Debug)]
 pub struct Tables {
+    /// The hash node.
     pub node: Node,
     /// Whether this is the last step of a collection, which rebuilds full and sparse tables alike.
     pub collected: bool,

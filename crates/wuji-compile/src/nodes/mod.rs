@@ -108,6 +108,7 @@ pub struct Services {
 }
 
 impl Services {
+    /// No function so far.
     pub fn new(m: &Env, target: Target) -> Result<Services> {
         Ok(Services {
             target,

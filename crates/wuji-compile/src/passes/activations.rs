@@ -8,6 +8,7 @@ use wuji_ir::entities::{Field, Func, Inst, Tree, Value};
 use wuji_ir::module::*;
 use wuji_ir::ops::*;
 
+/// The pass; the [module](self) describes it.
 pub fn activations(m: &mut Module, cx: &mut Cx) -> Result<()> {
     for t in 0..m.tasks.len() {
         let TaskKind::Cells { field, .. } = m.tasks[t].kind else {

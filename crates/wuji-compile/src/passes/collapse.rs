@@ -19,6 +19,7 @@ const FEWEST: i128 = 32;
 /// The most work before an inner loop, which every iteration of it would repeat.
 const MOST_REPEATED: u64 = 16;
 
+/// The pass; the [module](self) describes it.
 pub fn collapse(m: &mut Module, cx: &mut Cx) -> Result<()> {
     let Some(kernel) = m.kernel else {
         return Ok(());

@@ -9,6 +9,7 @@ use wuji_ir::module::*;
 use wuji_ir::ops::*;
 use wuji_ir::{Error, Position, Result};
 
+/// The pass; the [module](self) describes it.
 pub fn cooperative(m: &mut Module, cx: &mut Cx) -> Result<()> {
     for task in &m.tasks {
         let found = m.among_threads(task.func, m.funcs[task.func].entry);

@@ -10,6 +10,7 @@ use wuji_ir::entities::Inst;
 use wuji_ir::module::*;
 use wuji_ir::ops::*;
 
+/// The pass; the [module](self) describes it.
 pub fn demote_atomics(m: &mut Module, cx: &mut Cx) -> Result<()> {
     for t in 0..m.tasks.len() {
         let task = &m.tasks[t];

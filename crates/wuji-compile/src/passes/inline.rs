@@ -15,6 +15,7 @@ use wuji_ir::types::Scalar;
 /// A function does not grow beyond this; further calls stay calls.
 const MAX_INSTS: usize = 200_000;
 
+/// The pass; the [module](self) describes it.
 pub fn inline(module: &mut Module, cx: &mut Cx) -> Result<()> {
     if !cx.keeps_reverse {
         for f in module.funcs.values_mut() {

@@ -20,6 +20,7 @@ const MAX_RECURSIVE_LOCAL_BYTES: u64 = 4 << 10;
 /// The most bytes of shared arrays of a task: the static shared memory that every GPU has.
 const MAX_SHARED_BYTES: u64 = 48 << 10;
 
+/// The pass; the [module](self) describes it.
 pub fn legality(module: &mut Module, _: &mut Cx) -> Result<()> {
     let m = &*module;
     if m.kernel.is_some() {

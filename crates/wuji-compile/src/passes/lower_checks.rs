@@ -18,6 +18,7 @@ use wuji_ir::module::*;
 use wuji_ir::ops::*;
 use wuji_ir::types::{BOOL, I32, I64, Imm, Scalar, Type, U64};
 
+/// The pass; the [module](self) describes it.
 pub fn lower_checks(m: &mut Module, cx: &mut Cx) -> Result<()> {
     let tasks: FxHashSet<Func> = m.tasks.iter().map(|t| t.func).collect();
     let graph = CallGraph::of(m);

@@ -11,6 +11,7 @@ use wuji_ir::module::*;
 use wuji_ir::ops::*;
 use wuji_ir::types::I64;
 
+/// The pass; the [module](self) describes it.
 pub fn lower_tree_access(m: &mut Module, cx: &mut Cx) -> Result<()> {
     if m.trees.values().all(|t| !t.is_sparse()) {
         return Ok(());

@@ -12,6 +12,7 @@ use wuji_ir::entities::{Inst, Region};
 use wuji_ir::module::{Function, Module, Term};
 use wuji_ir::ops::{Effect, Op};
 
+/// The pass; the [module](self) describes it.
 pub fn merge_guards(m: &mut Module, cx: &mut Cx) -> Result<()> {
     if cx.options.target == Target::Cpu {
         return Ok(());

@@ -54,9 +54,13 @@ pub enum PassKind {
 /// One row of the table.
 #[derive(Copy, Clone)]
 pub struct Pass {
+    /// The name, as in `--passes`.
     pub name: &'static str,
+    /// What it does, in a few words.
     pub sentence: &'static str,
+    /// Whether it is required.
     pub kind: PassKind,
+    /// The pass.
     pub run: fn(&mut Module, &mut Cx) -> Result<()>,
 }
 
@@ -206,7 +210,9 @@ pub fn find(name: &str) -> Option<&'static Pass> {
 /// How long one run of a pass took.
 #[derive(Copy, Clone, Debug)]
 pub struct Timing {
+    /// The name of the pass.
     pub pass: &'static str,
+    /// How long it ran.
     pub time: Duration,
 }
 
@@ -216,12 +222,15 @@ pub type PrintAfter<'a> = Box<dyn FnMut(&'static str, &Module) + 'a>;
 /// The state that a compilation passes from pass to pass.
 #[derive(Default)]
 pub struct Cx<'a> {
+    /// What the code is for.
     pub options: Options,
+    /// How long each pass ran.
     pub timings: Vec<Timing>,
     /// The tasks right after offloading.
     pub sources: Vec<crate::analysis::effects::Source>,
     /// Remarks about parallel loops.
     pub remarks: Vec<Remark>,
+    /// Called with the module after some passes.
     pub print_after: Option<PrintAfter<'a>>,
     /// Whether functions keep their reverse sweeps, and stay functions for that.
     pub(crate) keeps_reverse: bool,
@@ -229,6 +238,7 @@ pub struct Cx<'a> {
 }
 
 impl<'a> Cx<'a> {
+    /// A context without results so far.
     pub fn new(options: &Options) -> Cx<'a> {
         Cx {
             options: options.clone(),

@@ -18,6 +18,7 @@ use wuji_ir::types::{I32, I64, Imm, Scalar, Type};
 /// Trees with fewer bytes have 32-bit offsets.
 const SMALL: u64 = 1 << 31;
 
+/// The pass; the [module](self) describes it.
 pub fn narrow_indices(m: &mut Module, cx: &mut Cx) -> Result<()> {
     if cx.options.target == Target::Cpu {
         return Ok(());

@@ -12,6 +12,7 @@ use wuji_ir::module::{Env, Function, Module, TaskKind};
 use wuji_ir::ops::{CellOp, Op, Place};
 use wuji_ir::{Error, Result};
 
+/// The pass; the [module](self) describes it.
 pub fn observed_order(m: &mut Module, cx: &mut Cx) -> Result<()> {
     if !cx.options.deterministic {
         return Ok(());

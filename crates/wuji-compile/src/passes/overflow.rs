@@ -16,6 +16,7 @@ use wuji_ir::types::{Scalar, Type};
 /// Steps of arithmetic behind one index that are looked at.
 const MOST_STEPS: usize = 16;
 
+/// The pass; the [module](self) describes it.
 pub fn overflow(m: &mut Module, cx: &mut Cx) -> Result<()> {
     if !cx.options.debug {
         return Ok(());

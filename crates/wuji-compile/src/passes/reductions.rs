@@ -16,6 +16,7 @@ use wuji_ir::module::*;
 use wuji_ir::ops::*;
 use wuji_ir::types::{BOOL, Imm, Type};
 
+/// The pass; the [module](self) describes it.
 pub fn reductions(m: &mut Module, cx: &mut Cx) -> Result<()> {
     for t in 0..m.tasks.len() {
         // Cooperative threads may exit one by one: none waits for another at the end of a task.

@@ -22,6 +22,7 @@ const PLAIN: u64 = 3;
 const UNKNOWN: u64 = 32;
 const CALL: u64 = 1000;
 
+/// The pass; the [module](self) describes it.
 pub fn serialize_small(m: &mut Module, cx: &mut Cx) -> Result<()> {
     let (deterministic, threads) = (cx.options.deterministic, u64::from(cx.options.threads));
     if cx.options.target == Target::Cuda {

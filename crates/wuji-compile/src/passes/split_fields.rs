@@ -14,6 +14,7 @@ use wuji_ir::module::{Env, Function, Module, Values};
 use wuji_ir::ops::*;
 use wuji_ir::types::Type;
 
+/// The pass; the [module](self) describes it.
 pub fn split_fields(m: &mut Module, _: &mut Cx) -> Result<()> {
     split(m);
     Ok(())

@@ -3,9 +3,9 @@
 //! An iteration is run by several lanes. Each of them takes every so many terms of the sum, starting with its own; then
 //! they add up what they have, and the first lane goes on.
 
+use crate::analysis::sums::{Sum, UseCounts, sums};
 use crate::options::{Math, Target};
 use crate::passes::Cx;
-use crate::passes::parallelize::sums::{Sum, UseCounts, sums};
 use crate::rewrite::{Structure, Substitution};
 use wuji_ir::Result;
 use wuji_ir::build::Builder;
@@ -21,6 +21,7 @@ const FEWEST_TERMS: i128 = 512;
 /// Threads per block.
 const BLOCK: u32 = 128;
 
+/// The pass; the [module](self) describes it.
 pub fn split_sums(m: &mut Module, cx: &mut Cx) -> Result<()> {
     let Some(kernel) = m.kernel else {
         return Ok(());
@@ -38,7 +39,7 @@ pub fn split_sums(m: &mut Module, cx: &mut Cx) -> Result<()> {
 }
 
 /// A loop whose sums are split.
-struct Plan {
+struct SplitLoop {
     foreach: Inst,
     /// The coordinates of its iterations.
     range: (i128, i128),
@@ -47,7 +48,7 @@ struct Plan {
     lanes: i128,
 }
 
-fn plans(env: &Env, f: &Function, reassociates: bool) -> Vec<Plan> {
+fn plans(env: &Env, f: &Function, reassociates: bool) -> Vec<SplitLoop> {
     let loops: Vec<(Inst, (i128, i128))> = (f.regions[f.entry].insts.iter())
         .filter_map(|i| Some((*i, few_iterations(env, f, *i)?)))
         .collect();
@@ -71,7 +72,7 @@ fn plans(env: &Env, f: &Function, reassociates: bool) -> Vec<Plan> {
                 .iter()
                 .all(|s| can_share(s.op) && s.through.is_empty() && (reassociates || exact(s)))
             && is_plain(f, body, inner);
-        legal.then(|| Plan {
+        legal.then(|| SplitLoop {
             foreach,
             range,
             inner,
@@ -163,7 +164,7 @@ fn is_plain(f: &Function, body: Region, inner: Inst) -> bool {
         && matches!(f.regions[body].term, Term::Continue(..))
 }
 
-impl Plan {
+impl SplitLoop {
     fn apply(&self, env: &mut Env, f: &mut Function) {
         let body = f.insts[self.foreach].regions[0];
         let lane = self.widen(env, f, body);
@@ -179,9 +180,10 @@ impl Plan {
         for (sum, first) in self.sums.iter().zip(firsts) {
             let own = b.func.insts[self.inner].results[sum.number];
             let total = self.add_up(&mut b, own, sum.op);
-            let total = match sum.op {
-                AtomicOp::Add => b.binary(BinOp::Add, first, total),
-                _ => total,
+            let total = if sum.op == AtomicOp::Add {
+                b.binary(BinOp::Add, first, total)
+            } else {
+                total
             };
             totals.set(own, total);
         }
@@ -252,10 +254,12 @@ impl Plan {
 
     /// The sum of a value over the lanes of an iteration.
     fn add_up(&self, b: &mut Builder, own: Value, op: AtomicOp) -> Value {
-        let combine = match op {
-            AtomicOp::Min => BinOp::Min,
-            AtomicOp::Max => BinOp::Max,
-            _ => BinOp::Add,
+        let combine = if op == AtomicOp::Min {
+            BinOp::Min
+        } else if op == AtomicOp::Max {
+            BinOp::Max
+        } else {
+            BinOp::Add
         };
         let ty = b.func.ty(own);
         let mut total = own;

@@ -28,6 +28,7 @@ const MAX_BODY: usize = 48;
 /// The backend unrolls shorter loops.
 const MIN_TRIPS: i128 = 16;
 
+/// The pass; the [module](self) describes it.
 pub fn vectorize_loads(m: &mut Module, cx: &mut Cx) -> Result<()> {
     if cx.options.target == Target::Cpu {
         return Ok(());

@@ -21,6 +21,7 @@ use wuji_ir::types::{Imm, Scalar};
 /// The position of the lowest bit in a word.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Bit {
+    /// A constant.
     Const(u8),
     /// An integer of any type.
     At(Value),

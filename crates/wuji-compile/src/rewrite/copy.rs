@@ -12,12 +12,16 @@ use wuji_ir::types::Type;
 /// Within one function, entities that are not in the map stay the same.
 #[derive(Clone, Debug, Default)]
 pub struct Map {
+    /// Values of the original with those of the copy.
     pub values: FxHashMap<Value, Value>,
+    /// Labels of the original with those of the copy.
     pub labels: FxHashMap<Label, Label>,
+    /// Locals of the original with those of the copy.
     pub locals: FxHashMap<Local, Local>,
 }
 
 impl Map {
+    /// Everything stays what it is.
     pub fn new() -> Map {
         Map::default()
     }
@@ -31,14 +35,17 @@ impl Map {
         }
     }
 
+    /// Replaces a value by another one in the copy.
     pub fn set(&mut self, from: Value, to: Value) {
         self.values.insert(from, to);
     }
 
+    /// A value in the copy.
     pub fn value(&self, v: Value) -> Value {
         self.values.get(&v).copied().unwrap_or(v)
     }
 
+    /// A label in the copy.
     pub fn label(&self, l: Label) -> Label {
         self.labels.get(&l).copied().unwrap_or(l)
     }

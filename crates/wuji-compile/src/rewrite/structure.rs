@@ -17,6 +17,7 @@ pub struct Structure {
 }
 
 impl Structure {
+    /// The structure of a function.
     pub fn of(f: &Function) -> Structure {
         let mut s = Structure::default();
         for region in f.walk_regions() {

@@ -13,10 +13,12 @@ pub struct Substitution {
 }
 
 impl Substitution {
+    /// No value is replaced.
     pub fn new() -> Substitution {
         Substitution::default()
     }
 
+    /// Whether no value is replaced.
     pub fn is_empty(&self) -> bool {
         !self.any
     }

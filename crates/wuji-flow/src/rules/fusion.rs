@@ -59,8 +59,11 @@ impl Refusal {
 /// Two tasks that share states, are neighbours in the graph, and were not fused.
 #[derive(Clone, Debug)]
 pub struct Unfused {
+    /// The number of the first node.
     pub first: usize,
+    /// The number of the second node.
     pub second: usize,
+    /// Why they are not fused.
     pub refusal: Refusal,
 }
 

@@ -15,9 +15,11 @@ pub struct Buffer(pub(super) usize);
 /// The layout of an array argument.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ArrayView {
+    /// The memory with the elements.
     pub buffer: Buffer,
     /// Byte offset of element `[0, 0, ...]`.
     pub base: i64,
+    /// The lengths of the axes.
     pub extents: Vec<i64>,
     /// Bytes from one element to the next along each axis; may be negative or 0.
     pub strides: Vec<i64>,

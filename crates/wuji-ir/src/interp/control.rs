@@ -72,7 +72,7 @@ struct Visit {
     order: Permutation,
     /// Locals that the body stores to, with their values before the loop: every iteration starts with those.
     locals: Vec<(Range<usize>, Vec<Imm>)>,
-    /// What the serial code goes on with, if the loop is below control flow.
+    /// What the serial code continues with, if the loop is below control flow.
     around: Option<Scope>,
 }
 

@@ -50,6 +50,7 @@ use store::{FieldDomain, FieldStore};
 /// How a machine runs programs.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Config {
+    /// The order of the iterations of parallel loops.
     pub order: Order,
     /// The world's seed for random numbers.
     pub seed: u64,
@@ -76,7 +77,9 @@ impl Default for Config {
 /// A problem that a program reported.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Report {
+    /// What was reported.
     pub kind: SiteKind,
+    /// Where.
     pub span: Span,
     /// Number of the task, as for random numbers.
     pub task: u32,
@@ -89,8 +92,11 @@ pub struct Report {
 /// A line that a program printed.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Printed {
+    /// The number of the task, as for random numbers.
     pub task: u32,
+    /// The number of the iteration.
     pub iteration: u64,
+    /// The line, without its end.
     pub text: String,
 }
 
@@ -142,6 +148,7 @@ impl fmt::Debug for StopQuestion<'_> {
 pub struct Machine<'m> {
     module: &'m Module,
     prepared: Prepared,
+    /// How the machine runs programs.
     pub config: Config,
     /// Whether races between writes of parallel iterations are errors.
     pub watch_races: bool,
@@ -207,6 +214,7 @@ impl<'m> Machine<'m> {
         })
     }
 
+    /// The program.
     pub fn module(&self) -> &'m Module {
         self.module
     }
@@ -445,6 +453,7 @@ impl<'m> Machine<'m> {
         Buffer(self.arrays.buffers.len() - 1)
     }
 
+    /// The bytes of a buffer.
     pub fn buffer(&self, buffer: Buffer) -> &[u8] {
         self.arrays.buffers.get(buffer.0).map_or(&[], |b| b)
     }

@@ -37,6 +37,7 @@ pub struct TreeMemory {
     pub nodes: PrimaryMap<Node, Option<NodeMemory>>,
     /// Bytes of address space.
     pub size: u64,
+    /// The alignment in bytes.
     pub align: u64,
 }
 
@@ -45,7 +46,9 @@ pub struct TreeMemory {
 pub struct NodeMemory {
     /// Offset of its [`header`].
     pub header: u64,
+    /// The memory of cells that are allocated one by one.
     pub arena: Option<Arena>,
+    /// The list of active cells.
     pub list: ListMemory,
     /// Offset of the table that cells are found by; 0 without one.
     pub table: u64,
@@ -75,6 +78,7 @@ pub struct Arena {
 /// The active cells of a node, for loops.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ListMemory {
+    /// The most entries.
     pub entries: u64,
     /// Words of an entry: offset, mask or count, number of the first cell, coordinates.
     pub words: u64,
@@ -109,6 +113,7 @@ pub mod header {
     pub const TOP: u64 = 472;
     /// On a GPU: the number of mapped cells, set by the host. Elsewhere the system maps memory on first use.
     pub const ROOM: u64 = 480;
+    /// Bytes of the header.
     pub const SIZE: u64 = 512;
 }
 
@@ -122,6 +127,7 @@ pub mod shard {
     pub const FRESH: u64 = 8;
     /// Positions in the list of deactivated cells.
     pub const PENDING: u64 = 16;
+    /// Bytes of a shard.
     pub const SIZE: u64 = 64;
     /// Shards per arena.
     pub const COUNT: u64 = 32;
@@ -142,6 +148,7 @@ pub mod tree_header {
     pub const USED: u64 = 0;
     /// The most bytes that may be allocated.
     pub const LIMIT: u64 = 64;
+    /// Bytes of the header.
     pub const SIZE: u64 = 128;
 }
 
@@ -155,6 +162,7 @@ const GAPS: u64 = 2 * shard::COUNT * shard::LONGEST;
 const PAGE: u64 = 1 << 16;
 
 impl TreeMemory {
+    /// The offset of a field in a cell of its parent.
     pub fn place(&self, field: Field) -> u64 {
         self.place_offset
             .iter()

@@ -25,13 +25,16 @@ pub use split::Leaf;
 pub struct Axis(u8);
 
 impl Axis {
+    /// The number of axes.
     pub const COUNT: usize = 8;
     const NAMES: [&'static str; Axis::COUNT] = ["i", "j", "k", "l", "m", "n", "o", "p"];
 
+    /// The axis with a number below [`Axis::COUNT`].
     pub fn new(number: usize) -> Option<Axis> {
         (number < Axis::COUNT).then_some(Axis(number as u8))
     }
 
+    /// The axis with a name of the text format.
     pub fn from_name(name: &str) -> Option<Axis> {
         Axis::NAMES
             .iter()
@@ -39,6 +42,7 @@ impl Axis {
             .and_then(Axis::new)
     }
 
+    /// The number of the axis, from 0.
     pub fn number(self) -> usize {
         self.0 as usize
     }
@@ -61,16 +65,23 @@ pub enum CellOrder {
     Morton,
 }
 
+/// A child of a node.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Child {
+    /// A node.
     Node(Node),
+    /// A field.
     Place(Field),
 }
 
+/// A node of a tree.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct NodeData {
+    /// The kind, with its parameters.
     pub kind: NodeKind,
+    /// The order of the cells in memory.
     pub order: CellOrder,
+    /// The node above; `None` for the root.
     pub parent: Option<Node>,
     /// Cells along each axis, slowest first. An axis occurs once per node.
     pub extents: SmallVec<[(Axis, u64); 3]>,
@@ -88,6 +99,7 @@ impl NodeData {
 /// A layout tree; its first node is the root.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct TreeData {
+    /// The nodes; parents are before their children.
     pub nodes: PrimaryMap<Node, NodeData>,
 }
 
@@ -106,6 +118,7 @@ impl Default for TreeData {
 }
 
 impl TreeData {
+    /// The root.
     pub fn root(&self) -> Node {
         Node::from_u32(0)
     }
@@ -203,8 +216,11 @@ impl TreeData {
 /// A field: the type of its elements, and the node of a tree they are placed in.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct FieldData {
+    /// Its name in the source.
     pub name: String,
+    /// The type of an element.
     pub elem: Type,
+    /// Its tree.
     pub tree: Tree,
     /// The node whose cells contain the elements.
     pub node: Node,
@@ -236,6 +252,7 @@ impl FieldData {
         !self.components.is_empty()
     }
 
+    /// The number of axes.
     pub fn rank(&self) -> usize {
         self.axes.len()
     }

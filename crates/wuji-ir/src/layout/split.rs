@@ -8,6 +8,7 @@ use std::ops::Range;
 /// A field without components of its own that holds some scalars of the elements of another one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Leaf {
+    /// The field of the component.
     pub field: Field,
     /// The scalars it holds, in the order of [`Structs::flatten`](crate::types::Structs::flatten).
     pub scalars: Range<usize>,

@@ -20,6 +20,7 @@ op_enum! {
 /// Whether an access still has to be checked against its domain.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Guard {
+    /// Compared with the domain; a violation is reported.
     Checked,
     /// As `Checked`, but nothing is reported: the adjoint of a read, which may be outside.
     Silent,
@@ -40,7 +41,9 @@ impl Guard {
 /// Memory with elements that can be loaded and stored.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Place {
+    /// An element of a field.
     Field(Field),
+    /// An element of an array.
     Array(Array),
     /// A local variable (no index) or local array (one index).
     Local(Local),
@@ -51,6 +54,7 @@ pub enum Place {
 /// One step from an element into its components.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Step {
+    /// A constant component.
     Const(u32),
     /// The component number is an argument; only into a vector or a matrix (row by row).
     Dynamic,
@@ -59,13 +63,18 @@ pub enum Step {
 /// An access of an element of a place: `place[indices].path`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Access {
+    /// The memory.
     pub place: Place,
+    /// The way from the element to the part that is accessed.
     pub path: SmallVec<[Step; 2]>,
+    /// What happens with absent cells.
     pub activation: Activation,
+    /// Whether indices are compared with the domain.
     pub guard: Guard,
 }
 
 impl Access {
+    /// The number of steps with a computed index.
     pub fn dynamic_steps(&self) -> usize {
         self.path.iter().filter(|s| **s == Step::Dynamic).count()
     }
@@ -84,7 +93,9 @@ pub enum Space {
     /// operation of the thread that stored them. A vector is stored at a multiple of its size; other threads may read it
     /// when the function has returned.
     Streamed(Tree),
+    /// The elements of an array.
     Array(Array),
+    /// The values between tasks.
     Temps,
     /// The elements of a field in the worker's private copy of its tree. The copy of worker 0 is the tree.
     /// Offsets are those in the tree.
@@ -131,6 +142,7 @@ op_enum! {
 }
 
 impl CellOp {
+    /// What it does with memory.
     pub const fn effect(self) -> Effect {
         self.row()
     }
@@ -161,6 +173,7 @@ op_enum! {
 }
 
 impl TreeAccessOp {
+    /// What it does with memory.
     pub const fn effect(self) -> Effect {
         self.row()
     }

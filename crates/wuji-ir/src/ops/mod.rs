@@ -24,8 +24,11 @@ use smallvec::SmallVec;
 /// An operation. `table.rs` has a row for each.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Op {
+    /// A constant.
     Const(Imm),
+    /// An operation with one argument.
     Unary(UnOp),
+    /// An operation with two arguments.
     Binary(BinOp),
     /// Result `bool` of the shape of the arguments.
     Compare(CmpOp),
@@ -52,7 +55,9 @@ pub enum Op {
     InsertDyn,
     /// A vector of the listed components of a vector.
     Shuffle(SmallVec<[u8; 4]>),
+    /// Linear algebra on vectors and matrices.
     Algebra(AlgebraOp),
+    /// The elements of a value become one.
     Reduce(ReduceOp),
 
     /// `indices, dynamic steps`.
@@ -110,6 +115,7 @@ pub enum Op {
     /// Iterations in parallel; only at the top level of a kernel. Region parameters: one index per axis.
     ForEach(Label, Domain, LoopHints),
 
+    /// A call: `(arguments...)`.
     Call(Func),
     /// 64 random bits, `u64`.
     Random,
@@ -129,8 +135,10 @@ pub enum Op {
     Report(Site),
 }
 
+/// The kind of a loop over a range.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
 pub enum ForKind {
+    /// Iterations run one after another.
     Serial,
     /// Iterations are independent, except for atomics and racing stores: the loop came from a `ForEach`.
     Parallel,
@@ -142,7 +150,10 @@ pub enum ForKind {
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Domain {
     /// `rank` pairs of bounds among the arguments: lo, hi, lo, hi, ...
-    Range { rank: u8 },
+    Range {
+        /// The number of axes.
+        rank: u8,
+    },
     /// All cells of a field.
     Field(Field),
 }
@@ -157,6 +168,7 @@ impl Domain {
     }
 }
 
+/// What the program said about a parallel loop.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct LoopHints {
     /// Iterations per chunk.
@@ -198,6 +210,7 @@ impl Op {
         self.control().and_then(ControlOp::label)
     }
 
+    /// Sets the label of a control operation.
     pub fn set_label(&mut self, label: Label) {
         if let Op::Loop(l) | Op::For(l, _) | Op::Block(l) | Op::ForEach(l, _, _) = self {
             *l = label;
@@ -220,6 +233,7 @@ impl Op {
         None
     }
 
+    /// The access of a memory operation, to be changed.
     pub fn access_mut(&mut self) -> Option<&mut Access> {
         if let Op::Load(a) | Op::Store(a) | Op::Atomic(_, a) | Op::CompareExchange(a) = self {
             return Some(a);
@@ -255,6 +269,7 @@ impl Op {
         None
     }
 
+    /// The function that is called.
     pub fn callee(&self) -> Option<Func> {
         if let Op::Call(callee) = self {
             return Some(*callee);
@@ -270,6 +285,7 @@ impl Op {
         None
     }
 
+    /// The operation, if it works element by element.
     pub fn elementwise(&self) -> Option<ElementwiseOp> {
         if let OpClass::Elementwise(op) = self.class() {
             return Some(op);

@@ -9,6 +9,7 @@ use crate::types::Scalar;
 /// A set of scalar types.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum ScalarSet {
+    /// Every type.
     All,
     /// All but `bool`.
     Numbers,
@@ -18,12 +19,14 @@ pub enum ScalarSet {
     Integers,
     /// Integers and `bool`.
     Bits,
+    /// Floats.
     Floats,
 }
 
 use ScalarSet::*;
 
 impl ScalarSet {
+    /// Whether a type is in the set.
     pub const fn contains(self, s: Scalar) -> bool {
         match self {
             All => true,
@@ -91,10 +94,12 @@ impl UnOp {
         }
     }
 
+    /// The types it is defined on.
     pub const fn defined_on(self) -> ScalarSet {
         self.row().0
     }
 
+    /// What it costs.
     pub const fn cost(self) -> CostClass {
         self.row().1
     }
@@ -133,9 +138,11 @@ op_enum! {
 /// Whether the operands of a binary operation may be swapped.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Commutes {
+    /// On all types.
     Always,
     /// Not on floats: of -0.0 and 0.0, `min` and `max` give the second.
     Integers,
+    /// On no type.
     Never,
 }
 
@@ -152,14 +159,17 @@ impl BinOp {
         found.map_or(self, |(_, precise)| *precise)
     }
 
+    /// The types it is defined on.
     pub const fn defined_on(self) -> ScalarSet {
         self.row().0
     }
 
+    /// What it costs.
     pub const fn cost(self) -> CostClass {
         self.row().1
     }
 
+    /// Whether the arguments may be exchanged.
     pub const fn commutes(self, s: Scalar) -> bool {
         match self.row().2 {
             Commutes::Always => true,
@@ -182,6 +192,7 @@ op_enum! {
 }
 
 impl CmpOp {
+    /// The types it is defined on.
     pub const fn defined_on(self) -> ScalarSet {
         self.row()
     }
@@ -226,6 +237,7 @@ impl AtomicOp {
         self.row()
     }
 
+    /// The types it is defined on.
     pub const fn defined_on(self) -> ScalarSet {
         match self.binary() {
             Some(op) => op.defined_on(),

@@ -93,8 +93,11 @@ pub enum Uniform {
     OfArguments,
     /// As `OfArguments`, unless the memory has been written to.
     OfMemory,
+    /// The threads of a block.
     PerBlock,
+    /// The threads of a warp.
     PerWarp,
+    /// None: each thread has its own.
     PerThread,
 }
 
@@ -105,10 +108,15 @@ pub struct OpInfo {
     pub name: &'static str,
     /// The number of arguments, where it is fixed.
     pub arity: Option<u8>,
+    /// What it does with memory and control.
     pub effect: Effect,
+    /// The stages of compilation in which it occurs.
     pub stage: Stage,
+    /// What it costs.
     pub cost: CostClass,
+    /// What vectorization makes of it.
     pub lanes: LaneClass,
+    /// The threads among which its results are uniform.
     pub uniform: Uniform,
 }
 
@@ -120,9 +128,16 @@ macro_rules! op_enum {
     ) => {
         $(#[$meta])*
         #[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
-        pub enum $ty { $($(#[$doc])* $variant),* }
+        pub enum $ty {
+            $(
+                $(#[$doc])*
+                #[doc = concat!("\nIn the text format: `", $name, "`.")]
+                $variant,
+            )*
+        }
 
         impl $ty {
+            /// All of them, in the order of their declaration.
             pub const ALL: &[$ty] = &[$($ty::$variant),*];
 
             /// The spelling in the text format.
@@ -130,6 +145,7 @@ macro_rules! op_enum {
                 match self { $($ty::$variant => $name),* }
             }
 
+            /// The one with a name of the text format.
             pub fn from_name(name: &str) -> Option<$ty> {
                 match name { $($name => Some($ty::$variant),)* _ => None }
             }
@@ -261,14 +277,17 @@ impl Op {
         self.info().name
     }
 
+    /// What it does with memory and control.
     pub const fn effect(&self) -> Effect {
         self.info().effect
     }
 
+    /// What it costs.
     pub const fn cost(&self) -> CostClass {
         self.info().cost
     }
 
+    /// What vectorization makes of it.
     pub const fn lanes(&self) -> LaneClass {
         self.info().lanes
     }

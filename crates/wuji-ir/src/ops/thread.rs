@@ -59,7 +59,9 @@ pub enum Shuffle {
 pub enum Party {
     /// A single thread.
     Thread,
+    /// The threads of a warp.
     Warp,
+    /// The threads of a block.
     Block,
 }
 
@@ -83,10 +85,13 @@ pub enum ThreadType {
 pub struct ThreadInfo {
     /// The spelling in the text format.
     pub name: &'static str,
+    /// Its types.
     pub ty: ThreadType,
+    /// The threads that take part.
     pub party: Party,
     /// `Pure` operations give the same result at any position.
     pub effect: Effect,
+    /// The threads among which its result is uniform.
     pub uniform: Uniform,
 }
 
@@ -107,6 +112,7 @@ const fn row(
 }
 
 impl ThreadOp {
+    /// All of them, in the order of their declaration.
     pub const ALL: &[ThreadOp] = &[
         ThreadOp::Index,
         ThreadOp::BlockSize,
@@ -129,6 +135,7 @@ impl ThreadOp {
         ThreadOp::GridFence,
     ];
 
+    /// The properties of an operation.
     #[rustfmt::skip]
     pub const fn info(self) -> ThreadInfo {
         use Effect::{Pure, Writes};
@@ -166,6 +173,7 @@ impl ThreadOp {
         self.info().name
     }
 
+    /// The operation with a name of the text format.
     pub fn from_name(name: &str) -> Option<ThreadOp> {
         ThreadOp::ALL.iter().copied().find(|op| op.name() == name)
     }

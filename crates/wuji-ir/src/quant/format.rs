@@ -12,10 +12,12 @@ pub struct FloatFormat {
 }
 
 impl FloatFormat {
+    /// `f32`.
     pub const F32: FloatFormat = FloatFormat {
         exponent: 8,
         digits: 23,
     };
+    /// `f64`.
     pub const F64: FloatFormat = FloatFormat {
         exponent: 11,
         digits: 52,

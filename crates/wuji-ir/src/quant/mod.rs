@@ -23,28 +23,44 @@ use std::fmt;
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Quantized {
     /// An integer, in two's complement if signed. A store keeps the low bits: it wraps.
-    Int { bits: u8, signed: bool },
+    Int {
+        /// The bits.
+        bits: u8,
+        /// Whether there are negative values.
+        signed: bool,
+    },
     /// A fixed-point number: an integer times `scale`. A store rounds and saturates; NaN is stored as zero.
     Fixed {
+        /// The bits.
         bits: u8,
+        /// Whether there are negative values.
         signed: bool,
+        /// The value of the last bit.
         scale: Scale,
+        /// How a number becomes a multiple of the scale.
         rounding: Rounding,
     },
     /// A floating-point number, from high to low bits: the sign, if signed, an exponent with the bias of IEEE 754, and
     /// the digits behind the leading one. `fraction` counts the sign and the digits; with 8 and 24 bits it is an `f32`,
     /// with 5 and 11 an `f16`. Subnormal numbers are stored as zero; too large ones as infinity.
     Float {
+        /// The bits of the exponent.
         exponent: u8,
+        /// The bits of the fraction.
         fraction: u8,
+        /// Whether there is a sign.
         signed: bool,
+        /// How a number becomes one with fewer bits.
         rounding: Rounding,
     },
     /// The fraction of a floating-point number that shares its exponent with others: an integer, in two's complement if
     /// signed.
     Fraction {
+        /// The bits of the fraction.
         bits: u8,
+        /// Whether there is a sign.
         signed: bool,
+        /// The exponent, and who shares it.
         exponent: SharedExponent,
     },
 }
@@ -54,6 +70,7 @@ pub enum Quantized {
 pub struct SharedExponent {
     /// The lowest bit.
     pub at: u8,
+    /// The bits of the exponent.
     pub bits: u8,
 }
 
@@ -67,6 +84,7 @@ impl Scale {
         (scale.is_normal() && scale > 0.0).then_some(Scale(scale.to_bits()))
     }
 
+    /// The number.
     pub fn get(self) -> f64 {
         f64::from_bits(self.0)
     }
@@ -101,6 +119,7 @@ impl Quantized {
         }
     }
 
+    /// Whether rounding uses random numbers.
     pub const fn is_stochastic(self) -> bool {
         match self {
             Quantized::Fixed { rounding, .. } | Quantized::Float { rounding, .. } => {
@@ -110,6 +129,7 @@ impl Quantized {
         }
     }
 
+    /// Whether there are negative values.
     pub const fn is_signed(self) -> bool {
         match self {
             Quantized::Int { signed, .. }
@@ -127,12 +147,14 @@ pub struct Member {
     pub word: Field,
     /// Its lowest bit in the word; in a bit array, that of the first element.
     pub at: u8,
+    /// The quantized type.
     pub ty: Quantized,
 }
 
 /// Where the scalars of a packed field are, in the order of [`Structs::flatten`](crate::types::Structs::flatten).
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Packing {
+    /// The fields of the word.
     pub members: SmallVec<[Member; 1]>,
 }
 

@@ -11,14 +11,18 @@ use smallvec::SmallVec;
 
 /// The words around one element of a packed field.
 pub trait Words {
+    /// Reads a word.
     fn get(&self, word: Field) -> u64;
+    /// Writes a word.
     fn set(&mut self, word: Field, bits: u64);
 }
 
 /// A scalar of a packed element: where it is, and its compute type.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct PackedScalar {
+    /// The field and where it is in its word.
     pub member: Member,
+    /// The type that kernels compute with.
     pub compute: Scalar,
 }
 
@@ -148,10 +152,12 @@ impl<'a> PackedElement<'a> {
         }
     }
 
+    /// The number of scalars.
     pub fn len(&self) -> usize {
         self.scalars.len()
     }
 
+    /// Whether there is no scalar.
     pub fn is_empty(&self) -> bool {
         self.scalars.is_empty()
     }

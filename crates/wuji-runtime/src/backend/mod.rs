@@ -170,6 +170,7 @@ impl Capabilities {
 pub struct Loaded {
     /// The module as the backend runs it.
     pub module: Module,
+    /// What runs.
     pub executable: DeferredExecutable,
     /// The profiler record, if the backend has registered its compilation.
     pub(crate) kernel: Option<Arc<Kernel>>,
@@ -177,6 +178,7 @@ pub struct Loaded {
 }
 
 impl Loaded {
+    /// A program and what runs it.
     pub fn new(module: Module, executable: impl Into<DeferredExecutable>) -> Loaded {
         Loaded {
             module,
@@ -190,12 +192,15 @@ impl Loaded {
 /// One launch.
 #[derive(Copy, Clone, Debug)]
 pub struct LaunchRequest<'a> {
+    /// The program.
     pub program: &'a Program,
     /// The backend's executable of the program.
     pub executable: &'a (dyn Executable + 'static),
+    /// The arguments.
     pub bindings: &'a Bindings<'a>,
     /// Seeds the random numbers, together with the launch number.
     pub seed: u64,
+    /// The number of the launch on its device, for random numbers.
     pub number: u64,
     /// Whether the launch must be synchronous.
     pub wait: bool,
@@ -223,7 +228,9 @@ pub trait CapturedGraph: fmt::Debug + Send + Sync {
 /// State that a device shares with its backend.
 #[derive(Clone, Debug)]
 pub struct BackendEnv {
+    /// Where messages go.
     pub log: Arc<Log>,
+    /// Where measurements go.
     pub profiler: Arc<Profiler>,
     /// Host threads that the backend may use.
     pub threads: usize,

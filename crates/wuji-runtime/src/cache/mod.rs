@@ -57,9 +57,13 @@ pub struct Cache {
 /// Statistics of a cache.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Info {
+    /// Where the entries are.
     pub folder: PathBuf,
+    /// The number of entries.
     pub entries: usize,
+    /// Their size.
     pub bytes: u64,
+    /// The largest size that is kept.
     pub limit: u64,
 }
 
@@ -142,6 +146,7 @@ impl Cache {
         }
     }
 
+    /// Where the entries are.
     pub fn folder(&self) -> &Path {
         &self.folder
     }

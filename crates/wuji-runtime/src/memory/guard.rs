@@ -42,11 +42,13 @@ impl MemoryGuard<'_> {
         }
     }
 
+    /// The bytes.
     pub fn bytes(&self) -> &[u8] {
         // SAFETY: we hold the lock, and `&mut` access needs `&mut self`.
         unsafe { self.memory.bytes_locked() }
     }
 
+    /// The bytes, to be changed.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         // SAFETY: we hold the lock, and `&mut self` makes this the only slice.
         unsafe { self.memory.bytes_locked() }

@@ -81,6 +81,7 @@ impl HostBytes {
         }
     }
 
+    /// The size in bytes.
     pub fn size(&self) -> usize {
         self.size
     }

@@ -111,6 +111,7 @@ impl Memory {
         self.storage.device().is_some()
     }
 
+    /// The size in bytes.
     pub fn size(&self) -> usize {
         self.mapping.size()
     }

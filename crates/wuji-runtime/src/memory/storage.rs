@@ -37,6 +37,7 @@ pub trait Storage: Any + fmt::Debug + Send + Sync {
 
 /// Memory on a device.
 pub trait DeviceMemory: fmt::Debug + Send + Sync {
+    /// Which device has allocated it.
     fn owner(&self) -> Owner;
 
     /// Its address for kernels.

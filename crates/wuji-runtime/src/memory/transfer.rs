@@ -22,7 +22,9 @@ pub fn repeat(bytes: &mut [u8], pattern: &[u8]) {
 /// The direction of a copy between memory and an array.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Way {
+    /// From a field to an array.
     ToArray,
+    /// From an array to a field.
     FromArray,
 }
 

@@ -70,6 +70,7 @@ pub(crate) struct Kernel {
 /// A kernel in a fused one.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Part {
+    /// The name of the kernel.
     pub kernel: String,
     /// How often it is in the fused kernel.
     pub count: u64,
@@ -103,17 +104,22 @@ pub struct TaskTimes {
     pub name: String,
     /// Its loop in the source.
     pub at: Option<Position>,
+    /// Launches.
     pub count: u64,
     /// Iterations of all launches.
     pub iterations: u64,
+    /// The time of all launches.
     pub total: Duration,
+    /// The time of the shortest launch.
     pub least: Duration,
+    /// The time of the longest launch.
     pub most: Duration,
 }
 
 /// The history of a kernel.
 #[derive(Clone, PartialEq, Debug)]
 pub struct KernelHistory {
+    /// The name of the kernel.
     pub name: String,
     /// The kernels that were fused into it; empty for other kernels.
     pub parts: Vec<Part>,
@@ -223,6 +229,7 @@ impl Profiler {
         self.on.store(false, Ordering::Relaxed);
     }
 
+    /// Whether launches are measured.
     pub fn is_on(&self) -> bool {
         self.on.load(Ordering::Relaxed)
     }

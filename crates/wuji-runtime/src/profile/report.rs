@@ -9,6 +9,7 @@ use std::time::Duration;
 /// The profile of a world. As text it is two tables: launches, and compilations.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Report {
+    /// The kernels, in the order of their first launch.
     pub kernels: Vec<KernelHistory>,
 }
 

@@ -20,6 +20,7 @@ pub struct Surface {
 }
 
 impl Surface {
+    /// A surface at rest, from triangles and three coordinates per vertex.
     pub fn new(triangles: &[[usize; 3]], points: &[f64]) -> Result<Surface> {
         let (laplacian, _) = cotan(triangles, points)?;
         let points = points.to_vec();

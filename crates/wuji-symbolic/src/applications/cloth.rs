@@ -12,9 +12,11 @@ use wuji_ir::Result;
 /// A triangle of the cloth. In material coordinates, the tangents of the cloth are sums of its corners with these factors.
 #[derive(Copy, Clone, PartialEq, Debug)]
 pub struct Triangle {
+    /// The numbers of its vertices.
     pub corners: [usize; 3],
     /// For the tangent in either direction.
     pub factors: [[f64; 3]; 2],
+    /// The area at rest.
     pub area: f64,
 }
 
@@ -36,19 +38,26 @@ impl Triangle {
 /// A piece of cloth: triangles, and pairs of them with a common edge.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Cloth {
+    /// The triangles.
     pub triangles: Vec<Triangle>,
     /// Two vertices of an edge, and the vertices opposite to it on either side.
     pub hinges: Vec<[usize; 4]>,
+    /// The mass of each vertex.
     pub masses: Vec<f64>,
+    /// Factors of energies and damping.
     pub stiffness: Stiffness,
 }
 
 /// Factors of the energies, and of the damping forces in proportion to them.
 #[derive(Copy, Clone, PartialEq, Debug)]
 pub struct Stiffness {
+    /// Of stretch.
     pub stretch: f64,
+    /// Of shear.
     pub shear: f64,
+    /// Of bending.
     pub bend: f64,
+    /// Of damping.
     pub damping: f64,
 }
 

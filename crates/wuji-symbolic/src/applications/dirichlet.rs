@@ -9,7 +9,9 @@ use wuji_ir::Result;
 /// The inverse of the edges of a triangle at rest, by rows, and its area.
 #[derive(Copy, Clone, PartialEq, Debug)]
 pub struct Rest {
+    /// The inverse, by rows.
     pub inverse: [f64; 4],
+    /// The area.
     pub area: f64,
 }
 

@@ -27,12 +27,14 @@ impl Random {
 /// Triangles or tetrahedra, by the numbers of their corners.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Mesh<const CORNERS: usize> {
+    /// The corners of each element.
     pub elements: Vec<[usize; CORNERS]>,
     /// Three coordinates per vertex.
     pub points: Vec<f64>,
 }
 
 impl<const CORNERS: usize> Mesh<CORNERS> {
+    /// The number of vertices.
     pub fn vertices(&self) -> usize {
         self.points.len() / 3
     }

@@ -13,8 +13,11 @@ use crate::trace::Trace;
 pub enum Home {
     /// Among the intermediates.
     Intermediate,
+    /// In an output.
     Output {
+        /// The number of the output.
         array: u32,
+        /// The number of its element.
         index: u32,
     },
 }
@@ -22,7 +25,9 @@ pub enum Home {
 /// A value that a unit computes.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Root {
+    /// The node.
     pub node: Id,
+    /// Where it is stored.
     pub home: Home,
 }
 
@@ -41,6 +46,7 @@ pub struct Units {
     home_of: Vec<u32>,
     /// How often a node is used.
     pub references: Vec<u32>,
+    /// Blocks that were ignored, because parts of them depend on each other.
     pub dissolved_blocks: usize,
 }
 
@@ -49,10 +55,12 @@ const NONE: u32 = u32::MAX;
 const MANY: u32 = u32::MAX - 1;
 
 impl Units {
+    /// The number of units.
     pub fn len(&self) -> usize {
         self.levels.len()
     }
 
+    /// Whether there is no unit.
     pub fn is_empty(&self) -> bool {
         self.levels.is_empty()
     }

@@ -15,10 +15,15 @@ use wuji_ir::{Error, Result};
 /// The fields of a module that a program uses.
 #[derive(Clone, Debug)]
 pub struct Fields {
+    /// The inputs.
     pub inputs: Vec<Field>,
+    /// The outputs.
     pub outputs: Vec<Field>,
+    /// Values that are stored for later groups.
     pub intermediates: Field,
+    /// The tables of indices.
     pub indices: Field,
+    /// The tables of constants.
     pub constants: Field,
 }
 

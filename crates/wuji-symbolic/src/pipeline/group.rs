@@ -19,9 +19,13 @@ use std::ops::Range;
 /// Where a leaf is loaded from.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub enum Source {
+    /// The table of constants.
     Constant,
+    /// An input.
     Input(u32),
+    /// A value that an earlier group has stored.
     Intermediate,
+    /// An output that an earlier group has stored.
     Output(u32),
 }
 
@@ -55,6 +59,7 @@ impl Source {
 /// An operand of an instruction in a code.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Operand {
+    /// The result of an earlier instruction, by its number.
     Instruction(u32),
     /// Leaves are numbered in the order in which they appear.
     Leaf(Source),
@@ -81,6 +86,7 @@ impl Operand {
 /// One step of a code.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Step {
+    /// An operation on operands.
     Compute(Op, SmallVec<[Operand; 4]>),
     /// Stores a root.
     Store(Source, Operand),
@@ -92,8 +98,11 @@ const STORE: u32 = 255;
 /// Units of the same structure and level.
 #[derive(Clone, Debug)]
 pub struct Group {
+    /// The level of its units.
     pub level: u32,
+    /// The structure of its units, as numbers.
     pub code: Vec<u32>,
+    /// The units.
     pub units: Vec<u32>,
     /// Their leaves, unit after unit.
     pub leaves: Vec<Id>,

@@ -14,6 +14,7 @@ use wuji_ir::Result;
 /// The expression that all members of a group share. Its inputs are slots.
 #[derive(Clone, Debug)]
 pub struct Template {
+    /// Its nodes.
     pub arena: Arena,
     /// What it stores.
     pub roots: Vec<Id>,
@@ -22,6 +23,7 @@ pub struct Template {
 /// The leaves at one position, of all members.
 #[derive(Clone, Debug)]
 pub struct Column {
+    /// Where they are loaded from.
     pub source: Source,
     /// Nodes of the trace.
     pub nodes: Vec<Id>,
@@ -30,6 +32,7 @@ pub struct Column {
 /// The result of [`harvest`].
 #[derive(Debug)]
 pub struct Harvested {
+    /// The shared expression.
     pub template: Template,
     /// By slot.
     pub columns: Vec<Column>,

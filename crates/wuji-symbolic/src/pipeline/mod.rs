@@ -96,15 +96,19 @@ impl Options {
 /// Everything that a program needs: its loops and the tables that they read.
 #[derive(Clone, Debug)]
 pub struct Analysis {
+    /// The loops, in the order in which they run.
     pub groups: Vec<place::GroupLoop>,
+    /// The tables.
     pub tables: place::Tables,
     /// How many intermediates there are.
     pub intermediates: usize,
     /// Elements of inputs and outputs.
     pub inputs: Vec<u32>,
+    /// Elements of outputs.
     pub outputs: Vec<u32>,
     /// Blocks that were ignored, because parts of them depend on each other through other expressions.
     pub dissolved_blocks: usize,
+    /// Nodes of the trace.
     pub nodes: usize,
     /// Whether loops compute shared subexpressions once.
     pub local_decomposition: bool,

@@ -11,42 +11,64 @@ use crate::trace::Trace;
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Index {
     /// `first + stride * member`.
-    Affine { first: i32, stride: i32 },
+    Affine {
+        /// The position of the first member.
+        first: i32,
+        /// The distance of two members.
+        stride: i32,
+    },
     /// `table[start + member] + offset`.
-    Table { start: usize, offset: i32 },
+    Table {
+        /// Where the table begins.
+        start: usize,
+        /// What is added to its entries.
+        offset: i32,
+    },
 }
 
 /// How a slot of a template gets its value.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Read {
+    /// The slot of the template.
     pub slot: u32,
+    /// Where the value is loaded from.
     pub source: Source,
+    /// The positions of the members.
     pub index: Index,
 }
 
 /// Where a root of a template is stored.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Write {
+    /// Where the value is stored.
     pub to: Source,
+    /// The positions of the members.
     pub index: Index,
 }
 
 /// A group with everything its loop needs.
 #[derive(Clone, Debug)]
 pub struct GroupLoop {
+    /// The level of its units.
     pub level: u32,
+    /// The number of iterations.
     pub members: u32,
+    /// The shared expression.
     pub template: Template,
     /// Nodes of the template that are kept for further uses.
     pub locals: Vec<bool>,
+    /// Its loads.
     pub reads: Vec<Read>,
+    /// Its stores.
     pub writes: Vec<Write>,
 }
 
 /// The tables of all groups.
 #[derive(Clone, Debug, Default)]
 pub struct Tables {
+    /// Positions.
     pub indices: Vec<i32>,
+    /// Constants.
     pub constants: Vec<f64>,
 }
 
@@ -70,6 +92,7 @@ struct Tabled {
 }
 
 impl<'a> Placer<'a> {
+    /// A placer without groups.
     pub fn new(trace: &'a Trace, units: &'a Units, options: &'a Options) -> Placer<'a> {
         Placer {
             trace,
@@ -231,6 +254,7 @@ impl<'a> Placer<'a> {
         Index::Table { start, offset: 0 }
     }
 
+    /// The loops and tables of all groups.
     pub fn finish(self) -> Analysis {
         Analysis {
             groups: self.groups,

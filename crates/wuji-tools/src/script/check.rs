@@ -19,13 +19,17 @@ pub(super) const WRONG: &str = "W0410";
 pub trait Left {
     /// Every scalar of a field without sparse nodes above it.
     fn field(&self, field: Field) -> Result<Vec<Imm>>;
+    /// The scalars of an element.
     fn element(&self, field: Field, at: &[i64]) -> Result<Vec<Imm>>;
     /// The contents of all fields below sparse nodes.
     fn sparse(&self) -> &[(Field, Cells)];
+    /// The scalars of an array.
     fn array(&self, array: Array) -> Result<Vec<Imm>>;
     /// The scalars of the kernel's result.
     fn result(&self) -> Option<&[Imm]>;
+    /// What was reported.
     fn reports(&self) -> &[Report];
+    /// What was printed.
     fn printed(&self) -> &[Printed];
 }
 

@@ -231,6 +231,7 @@ pub struct LoweredMovers {
 }
 
 impl LoweredMovers {
+    /// The kernels for a module.
     pub fn new(m: &Module, options: &Options) -> Result<LoweredMovers> {
         let fields = fields(m);
         Ok(LoweredMovers {
@@ -248,6 +249,7 @@ impl LoweredMovers {
         hand_over(&mut mover, machine)
     }
 
+    /// The elements in a machine that runs a lowered module.
     pub fn read(&self, machine: &mut Machine<'_>) -> Result<Vec<(Field, Cells)>> {
         let mut mover = Machine::lowered(self.export.module(), Config::default())?;
         hand_over(machine, &mut mover)?;
@@ -274,6 +276,7 @@ pub struct DeviceMovers<'d> {
 }
 
 impl<'d> DeviceMovers<'d> {
+    /// The kernels for a module.
     pub fn new(device: &'d Device, m: &Module, options: &Options) -> Result<DeviceMovers<'d>> {
         let fields = fields(m);
         Ok(DeviceMovers {
@@ -283,6 +286,7 @@ impl<'d> DeviceMovers<'d> {
         })
     }
 
+    /// Sets elements in an instance.
     pub fn write(
         &mut self,
         instance: &mut Instance<'_>,
@@ -295,6 +299,7 @@ impl<'d> DeviceMovers<'d> {
         done
     }
 
+    /// The elements in an instance.
     pub fn read(&mut self, instance: &mut Instance<'_>) -> Result<Vec<(Field, Cells)>> {
         self.export.swap_trees(instance)?;
         let found = export(&mut self.export, instance.module(), &self.fields);

@@ -57,6 +57,7 @@ impl Items {
             .fold(0, |n: u64, item| n.saturating_add(item.len()))
     }
 
+    /// Whether there is no item.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -14,16 +14,20 @@ const DEEPEST: usize = 32;
 pub struct Run {
     /// The position of its start.
     pub at: Option<Position>,
+    /// The inputs.
     pub before: Vec<Entry>,
+    /// The expected outputs.
     pub after: Vec<Entry>,
 }
 
 /// One entry, such as `f0 = [0, 1]`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
+    /// What has the values.
     pub target: ScriptTarget,
     /// `~` instead of `=`.
     pub approximate: bool,
+    /// The values.
     pub items: Items,
     /// The array whose memory it shares, instead of scalars.
     pub view: Option<View>,
@@ -35,23 +39,36 @@ pub struct Entry {
 /// The layout of an array in the memory of another one, in bytes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct View {
+    /// The array with the memory.
     pub of: Array,
+    /// The position of the first element.
     pub at: i64,
+    /// The distances along each axis; `None` for row-major order.
     pub strides: Option<Vec<i64>>,
 }
 
+/// What an entry gives values to.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ScriptTarget {
+    /// All elements of a field.
     Field(Field),
+    /// One element of a field.
     Element(Field, Vec<i64>),
     /// The active elements of a field.
     Active(Field),
+    /// An array, with its extents if they are given.
     Array(Array, Option<Vec<i64>>),
+    /// A parameter by value.
     Param(usize),
+    /// The seed of random numbers.
     Seed,
+    /// The number of the launch.
     Launch,
+    /// The result of the kernel.
     Result,
+    /// What is reported.
     Reports,
+    /// What is printed.
     Prints,
 }
 

@@ -21,28 +21,37 @@ pub struct Start {
     pub launch: u64,
     /// The scalars of all parameters.
     pub params: Vec<Imm>,
+    /// The scalars of whole fields.
     pub fields: Vec<(Field, Vec<Imm>)>,
+    /// The scalars of single elements.
     pub elements: Vec<(Field, Vec<i64>, Vec<Imm>)>,
     /// Active elements of fields below sparse nodes.
     pub sparse: Vec<(Field, Cells)>,
     /// The memory of arrays.
     pub buffers: Vec<Vec<u8>>,
+    /// The arrays.
     pub arrays: Vec<Bound>,
 }
 
 /// An array and its layout, in bytes.
 #[derive(Clone, Debug)]
 pub struct Bound {
+    /// The array.
     pub array: Array,
+    /// The number of its buffer.
     pub buffer: usize,
+    /// The position of the first element in the buffer.
     pub base: i64,
+    /// The lengths of the axes.
     pub extents: Vec<i64>,
+    /// The distances along each axis.
     pub strides: Vec<i64>,
     /// Its initial values; `None` for one in the memory of another.
     pub(super) values: Option<Vec<Imm>>,
 }
 
 impl Start {
+    /// The inputs of a run.
     pub fn new(m: &Module, entries: &[Entry]) -> Result<Start> {
         let types = m.params.iter().flat_map(|p| m.structs.flatten(p.ty));
         let sparse = elements::fields(m);

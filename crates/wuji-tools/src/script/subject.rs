@@ -40,6 +40,7 @@ impl<'d> Subject<'d> {
         })
     }
 
+    /// The instance that runs.
     pub fn instance(&self) -> &Instance<'d> {
         &self.instance
     }

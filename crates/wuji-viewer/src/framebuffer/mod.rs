@@ -83,10 +83,12 @@ impl<P: DerefMut<Target = [Pixel]>> Framebuffer<P> {
         })
     }
 
+    /// The number of columns.
     pub fn width(&self) -> usize {
         self.width
     }
 
+    /// The number of rows.
     pub fn height(&self) -> usize {
         self.height
     }

@@ -17,7 +17,7 @@ use wuji_ir::{Error, Result};
 use wuji_runtime::cache::checksum;
 
 const MAGIC: &[u8; 8] = b"WUJICKPT";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// Largest number of bytes of a block.
 pub(super) const BLOCK: usize = 1 << 20;

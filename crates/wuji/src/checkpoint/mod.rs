@@ -1,6 +1,6 @@
 //! Checkpoints: all fields of a world in one file.
 //!
-//! The file has a description of the trees, and then their values: of dense trees all elements row by row, whatever their layout; of
+//! The file has a description of the trees, the number of launches so far, from which random numbers are computed, and then the values: of dense trees all elements row by row, whatever their layout; of
 //! sparse trees the active cells of each sparse node, and then the values of the active elements, sorted by their coordinates.
 
 mod blocks;
@@ -24,7 +24,8 @@ use wuji_ir::{Error, Result};
 const SLAB: u64 = 1 << 24;
 
 impl World {
-    /// Writes all fields and arrays of this world to a file, with the active cells of sparse trees. [`World::load`] reads it.
+    /// Writes all fields and arrays of this world to a file, with the active cells of sparse trees and the state of the random numbers.
+    /// [`World::load`] reads it.
     ///
     /// The old file is replaced at once when the new one is complete: a process that is killed leaves the old one. Dense fields are
     /// written piece by piece; of a sparse field, the active elements are in memory.
@@ -62,7 +63,8 @@ impl World {
         at_caller(save(self, path.as_ref()), Location::caller())
     }
 
-    /// Gives all fields and arrays of this world the values and active cells that [`World::save`] wrote to a file.
+    /// Gives all fields and arrays of this world the values and active cells that [`World::save`] wrote to a file. With the same
+    /// [seed](crate::WorldBuilder::seed), the random numbers of later launches are those that the saved world would have drawn.
     ///
     /// The world has the same fields as the one that was saved, made in the same order. Dense trees may have another layout, sparse
     /// ones not. The whole file is checked first: if it is damaged, or of other fields, nothing changes.
@@ -75,12 +77,21 @@ impl World {
 fn save(world: &World, path: &Path) -> Result<()> {
     world.ensure_open()?;
     world.synchronize()?;
+    let launches = world.device().launches();
+    let written = write_world(world, path, launches);
+    // Reading the fields does not change the random numbers of later launches.
+    world.device().set_launches(launches);
+    written
+}
+
+fn write_world(world: &World, path: &Path, launches: u64) -> Result<()> {
     let trees = saved_trees(world)?;
     let mut writer = Writer::create(path)?;
     let descriptions: Vec<&str> = trees.iter().map(|t| t.description.as_str()).collect();
     let header = descriptions.join("\n");
     writer.put_number(header.len() as u64)?;
     writer.put(header.as_bytes())?;
+    writer.put_number(launches)?;
     for tree in &trees {
         tree.write(&mut writer)?;
     }
@@ -101,9 +112,11 @@ fn load(world: &World, path: &Path) -> Result<()> {
     reader.take(&mut header)?;
     let header = String::from_utf8_lossy(&header).into_owned();
     check_trees(path, &header, &trees)?;
+    let launches = reader.take_number()?;
     for tree in &trees {
         tree.read(&mut reader)?;
     }
+    world.device().set_launches(launches);
     reader.finish()
 }
 

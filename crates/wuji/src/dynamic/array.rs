@@ -173,6 +173,7 @@ impl HostArray {
         })
     }
 
+    /// The address of the first byte.
     pub fn base(&self) -> *mut u8 {
         self.held.bytes.base()
     }

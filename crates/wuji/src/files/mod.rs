@@ -1,8 +1,8 @@
-//! Files of other programs: NumPy arrays, PLY meshes and points, VTK grids and meshes.
+//! Files of other programs: NumPy arrays, PLY meshes and points, VTK grids and meshes, OpenVDB volumes.
 //!
 //! [`Field::save_npy`](crate::Field::save_npy), [`Field::load_npy`](crate::Field::load_npy) and [`World::load_npy`](crate::World::load_npy)
 //! exchange fields with NumPy. [`Mesh`] writes and reads PLY files, and writes VTK files; [`Grid`] writes fields of two or three axes for
-//! ParaView.
+//! ParaView, and [`Vdb`] sparse volumes for Blender, Houdini and renderers.
 //!
 //! A file is written under another name and then renamed, so a reader never sees half of it.
 //!
@@ -31,9 +31,11 @@ mod mesh;
 mod npy;
 mod ply;
 pub(crate) mod stream;
+mod vdb;
 
 pub use grid::Grid;
 pub use mesh::Mesh;
+pub use vdb::Vdb;
 
 use crate::element::Element;
 use crate::world::here;

@@ -77,6 +77,7 @@ impl<C: Invocable<S>, R: Builtin, S> Known<R, S> for C {}
 #[derive(Debug)]
 pub struct Asked<F, const N: usize>(PhantomData<F>);
 
+/// Asks about the function item of a slot.
 pub fn asked<F, const N: usize>(_: &Slot<F>) -> Asked<F, N> {
     Asked(PhantomData)
 }
@@ -105,6 +106,7 @@ pub trait Plain<F, S, R> {
         recorder.call(item, call, false);
     }
 
+    /// Records a gradient of the function.
     fn reverse<C: Invocable<T>, T>(&self, recorder: &mut Recorder, item: &Slot<F>, call: &Slot<C>) {
         recorder.reverse(item, call, false);
     }
@@ -112,14 +114,17 @@ pub trait Plain<F, S, R> {
 
 /// `#[func]`s have another ABI, so they do not.
 pub trait NotPlain<F> {
+    /// Records a call of a function whose name is not part of the language.
     fn own<C: Invocable<T>, T>(&self, recorder: &mut Recorder, item: &Slot<F>, call: &Slot<C>) {
         recorder.call(item, call, true);
     }
 
+    /// Records a call of a function that may be part of the language.
     fn known<C: Invocable<T>, T>(&self, recorder: &mut Recorder, item: &Slot<F>, call: &Slot<C>) {
         recorder.call(item, call, true);
     }
 
+    /// Records a call of something that may be a constructor.
     fn constructor<C: Invocable<T>, T>(
         &self,
         recorder: &mut Recorder,
@@ -129,6 +134,7 @@ pub trait NotPlain<F> {
         recorder.call(item, call, true);
     }
 
+    /// Records a gradient of the function.
     fn reverse<C: Invocable<T>, T>(&self, recorder: &mut Recorder, item: &Slot<F>, call: &Slot<C>) {
         recorder.reverse(item, call, true);
     }

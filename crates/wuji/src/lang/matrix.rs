@@ -25,11 +25,17 @@ use wuji_runtime::array::{ArrayArg, Strides};
 #[repr(transparent)]
 pub struct Matrix<T, const R: usize, const C: usize>(pub [[T; C]; R]);
 
+/// A 2 x 2 matrix of `f32`.
 pub type Mat2 = Matrix<f32, 2, 2>;
+/// A 3 x 3 matrix of `f32`.
 pub type Mat3 = Matrix<f32, 3, 3>;
+/// A 4 x 4 matrix of `f32`.
 pub type Mat4 = Matrix<f32, 4, 4>;
+/// A 2 x 2 matrix of `f64`.
 pub type DMat2 = Matrix<f64, 2, 2>;
+/// A 3 x 3 matrix of `f64`.
 pub type DMat3 = Matrix<f64, 3, 3>;
+/// A 4 x 4 matrix of `f64`.
 pub type DMat4 = Matrix<f64, 4, 4>;
 
 /// A matrix from its numbers, row by row.
@@ -143,11 +149,13 @@ impl<T: ScalarElement, const R: usize, const C: usize> Matrix<T, R, C> {
         Matrix(rows)
     }
 
+    /// A matrix from its rows.
     #[inline]
     pub fn from_rows(rows: [Vector<T, C>; R]) -> Self {
         Matrix(rows.map(|r| r.0))
     }
 
+    /// A matrix from its columns.
     #[inline]
     pub fn from_cols(cols: [Vector<T, R>; C]) -> Self {
         Matrix::from_fn(|r, c| cols[c].0[r])
@@ -159,16 +167,19 @@ impl<T: ScalarElement, const R: usize, const C: usize> Matrix<T, R, C> {
         Matrix([[value; C]; R])
     }
 
+    /// A row.
     #[inline]
     pub fn row(self, r: usize) -> Vector<T, C> {
         Vector(self.0[r])
     }
 
+    /// A column.
     #[inline]
     pub fn col(self, c: usize) -> Vector<T, R> {
         Vector(std::array::from_fn(|r| self.0[r][c]))
     }
 
+    /// The transposed matrix.
     #[inline]
     pub fn transpose(self) -> Matrix<T, C, R> {
         Matrix::from_fn(|r, c| self.0[c][r])
@@ -184,6 +195,7 @@ impl<T: ScalarElement, const R: usize, const C: usize> Matrix<T, R, C> {
 }
 
 impl<T: Num, const R: usize, const C: usize> Matrix<T, R, C> {
+    /// All elements are 0.
     pub const ZERO: Self = Matrix([[T::ZERO; C]; R]);
 
     /// Every component as `as` converts it.
@@ -227,16 +239,19 @@ impl<T: Num, const N: usize> Matrix<T, N, N> {
         Matrix::from_fn(|r, c| if r == c { T::ONE } else { T::ZERO })
     }
 
+    /// A matrix with these numbers on the diagonal, and zeros elsewhere.
     #[inline]
     pub fn from_diagonal(d: Vector<T, N>) -> Self {
         Matrix::from_fn(|r, c| if r == c { d.0[r] } else { T::ZERO })
     }
 
+    /// The numbers on the diagonal.
     #[inline]
     pub fn diagonal(self) -> Vector<T, N> {
         Vector(std::array::from_fn(|k| self.0[k][k]))
     }
 
+    /// The sum of the diagonal.
     #[inline]
     pub fn trace(self) -> T {
         self.diagonal().sum()

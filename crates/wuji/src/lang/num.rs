@@ -22,7 +22,9 @@ pub trait Num:
     + DivAssign
     + RemAssign
 {
+    /// Zero.
     const ZERO: Self;
+    /// One.
     const ONE: Self;
 
     /// Rounded to the nearest; integers saturate.
@@ -178,7 +180,9 @@ macro_rules! floats {
             #[doc(hidden)]
             fn unit_scale(self) -> Self;
 
-            $($(#[$doc])* fn $name(self $(, $arg: Self)*) -> Self;)*
+            $($(#[$doc])*
+                /// As the method of `f32` with this name.
+                fn $name(self $(, $arg: Self)*) -> Self;)*
 
             /// `1 / sqrt(self)`.
             fn rsqrt(self) -> Self {
@@ -186,8 +190,11 @@ macro_rules! floats {
             }
             /// `self` raised to an integer power.
             fn powi(self, n: i32) -> Self;
+            /// Whether it is not a number.
             fn is_nan(self) -> bool;
+            /// Whether it is neither infinite nor NaN.
             fn is_finite(self) -> bool;
+            /// Whether it is infinite.
             fn is_infinite(self) -> bool;
         }
 

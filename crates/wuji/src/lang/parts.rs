@@ -5,8 +5,10 @@
 
 use super::matrix::Matrix;
 use super::num::Int;
+use super::record::Value;
 use super::shadow::{IndexOf, Rank};
 use super::vector::Vector;
+use crate::autodiff::Param;
 use crate::cells::Cells;
 use crate::element::Element;
 use crate::field::Field;
@@ -51,6 +53,31 @@ impl<T: Element, const D: usize> Handle for Field<T, D> {}
 impl<T: Element, const D: usize> Handle for NdArray<T, D> {}
 impl<const D: usize> Handle for Cells<D> {}
 impl<H: Handle, const N: usize> Handle for [H; N] {}
+
+/// Members that are values inside of kernels.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a value inside a kernel",
+    label = "a whole field or bundle",
+    note = "elements of fields are read by their indices, `self.x[[i, j]]`; `&self.x` passes a member to a `#[func]`",
+    note = "a `#[func]` of a nested bundle is called by its path: `Grid::slope(&self.grid, i)`"
+)]
+pub trait MemberValue {
+    /// What a kernel sees.
+    type Value;
+}
+
+#[diagnostic::do_not_recommend]
+impl<T: Value> MemberValue for T {
+    type Value = T;
+}
+impl<T: Element> MemberValue for Param<T> {
+    type Value = T;
+}
+
+/// `self.v` that is read.
+pub fn member_value<M: MemberValue>(_: &M) -> M::Value {
+    super::shadow::not_on_the_host()
+}
 
 /// `self.x[k]` that is read.
 pub fn part<X: Part<I, T>, I, T>(_: &X, _: I) -> &T {

@@ -3,14 +3,14 @@
 pub use super::ast;
 pub use super::calls::{NotPlain, Plain, asked};
 pub use super::operators::{self, Fieldwise, NotOwn, Own};
-pub use super::parts::{Handle, part, part_mut};
+pub use super::parts::{Handle, member_value, part, part_mut};
 pub use super::record::{Data, IsFunc, IsPlain, Recorder, Value, record_func, recording};
 pub use super::shadow::{
     OnlyInKernels, activate, append, append_value, at, deactivate, each_array, each_vector, elem,
-    existing, index, index_mut, is_active, items, len, length, method1, method2, method3, method4,
-    method5, method6, method7, method8, method9, method10, offset, pin_closure0, pin_closure1,
-    pin_closure2, pin_closure3, pin_closure4, pin_closure5, pin_closure6, place, probe,
-    probe_exclusive, probe_shared, shape, slot, stand_in0, stand_in1, stand_in2, stand_in3,
+    existing, index, index_mut, is_active, items, len, lend, length, method1, method2, method3,
+    method4, method5, method6, method7, method8, method9, method10, offset, pin_closure0,
+    pin_closure1, pin_closure2, pin_closure3, pin_closure4, pin_closure5, pin_closure6, place,
+    probe, probe_exclusive, probe_shared, shape, slot, stand_in0, stand_in1, stand_in2, stand_in3,
     stand_in4, stand_in5, stand_in6, typed1, typed2, typed3, typed4, typed5, typed6, typed7,
     typed8, typed9, typed10, val,
 };

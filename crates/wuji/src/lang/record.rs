@@ -31,8 +31,11 @@ pub trait Value: Copy + 'static {
     /// Whether its methods are part of the language.
     const BUILTIN: bool;
 
+    /// The type.
     fn tag() -> TypeTag;
+    /// Some value, for code that rustc checks and that never runs.
     fn made_up() -> Self;
+    /// Adds the bits of each scalar.
     fn bits(self, out: &mut Vec<u64>);
 }
 
@@ -274,18 +277,22 @@ pub struct Recorder {
 }
 
 impl Recorder {
+    /// Records the type of a slot.
     pub fn ty<T: Value>(&mut self, _: &Slot<T>) {
         self.types.push(T::tag());
     }
 
+    /// Records a type.
     pub fn ty_of<T: Value>(&mut self) {
         self.types.push(T::tag());
     }
 
+    /// Records a type by its tag.
     pub fn tag(&mut self, tag: &TypeTag) {
         self.types.push(tag.clone());
     }
 
+    /// Records a constant.
     pub fn constant<T: Value>(&mut self, value: T) {
         let mut bits = Vec::new();
         value.bits(&mut bits);

@@ -28,6 +28,7 @@ impl<T> Clone for Slot<T> {
 }
 impl<T> Copy for Slot<T> {}
 
+/// A slot.
 pub fn slot<T>() -> Slot<T> {
     Slot(PhantomData)
 }
@@ -202,7 +203,12 @@ indices! {
 #[derive(Debug)]
 pub enum OnlyInKernels<X> {
     /// In the body of a kernel, as rustc sees it. Two fields, because with one rustc would suggest this to users.
-    Data { data: X, never_run: () },
+    Data {
+        /// The field or array.
+        data: X,
+        /// Makes this a variant with two fields.
+        never_run: (),
+    },
     /// While the function describes itself.
     Described,
 }
@@ -212,6 +218,23 @@ impl<X> OnlyInKernels<X> {
     pub fn data(self) -> X {
         not_on_the_host()
     }
+}
+
+/// What a function takes for a field, an array or a bundle that a kernel passes.
+#[diagnostic::on_unimplemented(
+    message = "this function cannot take `{D}` from a kernel",
+    label = "its parameter is `{Self}`",
+    note = "put `#[func]` in front of the function, if it has none",
+    note = "a `#[func]` takes fields and arrays with the same elements and as many axes as its parameter"
+)]
+pub trait DataParameter<D> {}
+
+#[diagnostic::do_not_recommend]
+impl<D> DataParameter<D> for OnlyInKernels<D> {}
+
+/// A field, array or bundle as an argument of a function.
+pub fn lend<P: DataParameter<D>, D>(_: D) -> P {
+    not_on_the_host()
 }
 
 /// Kernels do not run as Rust, and only they call functions that take fields or arrays.

@@ -27,32 +27,50 @@ use wuji_runtime::components::{X, Xy, Xyz, Xyzw};
 #[repr(transparent)]
 pub struct Vector<T, const N: usize>(pub [T; N]);
 
+/// Two `f32`.
 pub type Vec2 = Vector<f32, 2>;
+/// Three `f32`.
 pub type Vec3 = Vector<f32, 3>;
+/// Four `f32`.
 pub type Vec4 = Vector<f32, 4>;
+/// Two `f64`.
 pub type DVec2 = Vector<f64, 2>;
+/// Three `f64`.
 pub type DVec3 = Vector<f64, 3>;
+/// Four `f64`.
 pub type DVec4 = Vector<f64, 4>;
+/// Two `i32`.
 pub type IVec2 = Vector<i32, 2>;
+/// Three `i32`.
 pub type IVec3 = Vector<i32, 3>;
+/// Four `i32`.
 pub type IVec4 = Vector<i32, 4>;
+/// Two `u32`.
 pub type UVec2 = Vector<u32, 2>;
+/// Three `u32`.
 pub type UVec3 = Vector<u32, 3>;
+/// Four `u32`.
 pub type UVec4 = Vector<u32, 4>;
+/// Two `bool`.
 pub type BVec2 = Vector<bool, 2>;
+/// Three `bool`.
 pub type BVec3 = Vector<bool, 3>;
+/// Four `bool`.
 pub type BVec4 = Vector<bool, 4>;
 
 macro_rules! constructors {
     ($($t:ty: $two:ident $three:ident $four:ident;)*) => {$(
+        /// A vector of two components.
         #[inline]
         pub const fn $two(x: $t, y: $t) -> Vector<$t, 2> {
             Vector([x, y])
         }
+        /// A vector of three components.
         #[inline]
         pub const fn $three(x: $t, y: $t, z: $t) -> Vector<$t, 3> {
             Vector([x, y, z])
         }
+        /// A vector of four components.
         #[inline]
         pub const fn $four(x: $t, y: $t, z: $t, w: $t) -> Vector<$t, 4> {
             Vector([x, y, z, w])
@@ -201,11 +219,13 @@ impl<T: Copy, const N: usize> Vector<T, N> {
         Vector([value; N])
     }
 
+    /// A vector from its components.
     #[inline]
     pub const fn from_array(components: [T; N]) -> Self {
         Vector(components)
     }
 
+    /// The components.
     #[inline]
     pub const fn to_array(self) -> [T; N] {
         self.0
@@ -225,6 +245,7 @@ impl<T: Copy, const N: usize> Vector<T, N> {
 }
 
 impl<T> Vector<T, 2> {
+    /// A vector from its components.
     #[inline]
     pub const fn new(x: T, y: T) -> Self {
         Vector([x, y])
@@ -232,6 +253,7 @@ impl<T> Vector<T, 2> {
 }
 
 impl<T> Vector<T, 3> {
+    /// A vector from its components.
     #[inline]
     pub const fn new(x: T, y: T, z: T) -> Self {
         Vector([x, y, z])
@@ -239,6 +261,7 @@ impl<T> Vector<T, 3> {
 }
 
 impl<T> Vector<T, 4> {
+    /// A vector from its components.
     #[inline]
     pub const fn new(x: T, y: T, z: T, w: T) -> Self {
         Vector([x, y, z, w])
@@ -262,7 +285,9 @@ impl<T: Copy> Vector<T, 3> {
 }
 
 impl<T: Num, const N: usize> Vector<T, N> {
+    /// All components are 0.
     pub const ZERO: Self = Vector([T::ZERO; N]);
+    /// All components are 1.
     pub const ONE: Self = Vector([T::ONE; N]);
 
     /// Every component as `as` converts it.
@@ -271,6 +296,7 @@ impl<T: Num, const N: usize> Vector<T, N> {
         self.map(|c| c.cast())
     }
 
+    /// The dot product.
     #[inline]
     pub fn dot(self, other: Self) -> T {
         let mut sum = self.0[0] * other.0[0];
@@ -286,6 +312,7 @@ impl<T: Num, const N: usize> Vector<T, N> {
         self.dot(self)
     }
 
+    /// The sum of the components.
     #[inline]
     pub fn sum(self) -> T {
         let mut sum = self.0[0];
@@ -295,6 +322,7 @@ impl<T: Num, const N: usize> Vector<T, N> {
         sum
     }
 
+    /// The product of the components.
     #[inline]
     pub fn product(self) -> T {
         let mut product = self.0[0];
@@ -316,6 +344,7 @@ impl<T: Num, const N: usize> Vector<T, N> {
         self.zip(other, T::larger)
     }
 
+    /// Each component, limited to the range between two vectors.
     #[inline]
     pub fn clamp(self, low: Self, high: Self) -> Self {
         self.max(low).min(high)
@@ -333,26 +362,32 @@ impl<T: Num, const N: usize> Vector<T, N> {
         (1..N).fold(self.0[0], |m, k| m.larger(self.0[k]))
     }
 
+    /// Where components are equal.
     #[inline]
     pub fn cmp_eq(self, other: Self) -> Vector<bool, N> {
         self.zip(other, |a, b| a == b)
     }
+    /// Where components differ.
     #[inline]
     pub fn cmp_ne(self, other: Self) -> Vector<bool, N> {
         self.zip(other, |a, b| a != b)
     }
+    /// Where components are smaller.
     #[inline]
     pub fn cmp_lt(self, other: Self) -> Vector<bool, N> {
         self.zip(other, |a, b| a < b)
     }
+    /// Where components are smaller or equal.
     #[inline]
     pub fn cmp_le(self, other: Self) -> Vector<bool, N> {
         self.zip(other, |a, b| a <= b)
     }
+    /// Where components are greater.
     #[inline]
     pub fn cmp_gt(self, other: Self) -> Vector<bool, N> {
         self.zip(other, |a, b| a > b)
     }
+    /// Where components are greater or equal.
     #[inline]
     pub fn cmp_ge(self, other: Self) -> Vector<bool, N> {
         self.zip(other, |a, b| a >= b)
@@ -360,6 +395,7 @@ impl<T: Num, const N: usize> Vector<T, N> {
 }
 
 impl<T: Num> Vector<T, 3> {
+    /// The cross product.
     #[inline]
     pub fn cross(self, o: Self) -> Self {
         let [ax, ay, az] = self.0;
@@ -377,11 +413,13 @@ impl<T: Num> Vector<T, 2> {
 }
 
 impl<T: Signed, const N: usize> Vector<T, N> {
+    /// The absolute value of each component.
     #[inline]
     pub fn abs(self) -> Self {
         self.map(T::magnitude)
     }
 
+    /// The sign of each component: -1, 0 or 1.
     #[inline]
     pub fn signum(self) -> Self {
         self.map(T::sign)
@@ -390,6 +428,7 @@ impl<T: Signed, const N: usize> Vector<T, N> {
 
 macro_rules! lane_by_lane {
     ($($name:ident)*) => {$(
+        /// As the method of a scalar with this name, for each component.
         #[inline]
         pub fn $name(self) -> Self {
             self.map(T::$name)
@@ -410,6 +449,7 @@ impl<T: Float, const N: usize> Vector<T, N> {
         self / self.norm()
     }
 
+    /// The distance of two points.
     #[inline]
     pub fn distance(self, other: Self) -> T {
         (self - other).norm()
@@ -421,11 +461,13 @@ impl<T: Float, const N: usize> Vector<T, N> {
         self - n * ((T::ONE + T::ONE) * self.dot(n))
     }
 
+    /// `self * a + b`, for each component.
     #[inline]
     pub fn mul_add(self, a: Self, b: Self) -> Self {
         Vector(std::array::from_fn(|k| self.0[k].mul_add(a.0[k], b.0[k])))
     }
 
+    /// Each component to a power of its own.
     #[inline]
     pub fn powf(self, exponent: Self) -> Self {
         self.zip(exponent, T::powf)
@@ -438,11 +480,13 @@ impl<T: Float, const N: usize> Vector<T, N> {
 }
 
 impl<const N: usize> Vector<bool, N> {
+    /// Whether any component is true.
     #[inline]
     pub fn any(self) -> bool {
         self.0.contains(&true)
     }
 
+    /// Whether all components are true.
     #[inline]
     pub fn all(self) -> bool {
         !self.0.contains(&false)
@@ -542,6 +586,7 @@ macro_rules! swizzles {
     ($n:literal: $($name:ident [$($k:literal),*];)*) => {
         impl<T: Copy> Vector<T, $n> {
             $(#[inline]
+            /// The components of the name, in this order.
             pub fn $name(self) -> Vector<T, { [$($k),*].len() }> {
                 Vector([$(self.0[$k]),*])
             })*

@@ -473,6 +473,36 @@ impl Analysis {
     }
 }
 
+/// The values of a Cholesky factor. Both kinds have functions of their own, with the same arguments.
+macro_rules! factorize {
+    ($symbolic:expr, $matrix:expr, $scratch:ident, $factorize:ident) => {{
+        let mut values = vec![T::default(); $symbolic.len_val()];
+        let scratch = $symbolic.$scratch::<T>(Par::Seq, Default::default());
+        let mut memory = MemBuffer::try_new(scratch).ok()?;
+        let stack = MemStack::new(&mut memory);
+        let view = $matrix.view();
+        $symbolic
+            .$factorize::<T>(
+                &mut values,
+                view,
+                Side::Lower,
+                Default::default(),
+                Par::Seq,
+                stack,
+                Default::default(),
+            )
+            .ok()?;
+        values
+    }};
+}
+
+macro_rules! solve_in_place {
+    ($symbolic:expr, $factor:expr, $b:expr) => {
+        let mut memory = MemBuffer::new($symbolic.solve_in_place_scratch::<T>(1, Par::Seq));
+        $factor.solve_in_place_with_conj(Conj::No, $b, Par::Seq, MemStack::new(&mut memory));
+    };
+}
+
 /// A numeric factorization.
 #[derive(Debug)]
 pub enum Factors<T> {
@@ -485,42 +515,18 @@ impl<T: Number> Factors<T> {
     /// Factorizes a matrix with the analyzed pattern; `None` if the factorization does not exist.
     pub fn new(method: Method, analysis: &Analysis, matrix: &Columns<T>) -> Option<Factors<T>> {
         let factors = match &analysis.symbolic {
-            Symbolic::Cholesky(symbolic) => {
-                let mut values = vec![T::default(); symbolic.len_val()];
-                if method == Method::Llt {
-                    let scratch =
-                        symbolic.factorize_numeric_llt_scratch::<T>(Par::Seq, Default::default());
-                    let mut memory = MemBuffer::try_new(scratch).ok()?;
-                    symbolic
-                        .factorize_numeric_llt::<T>(
-                            &mut values,
-                            matrix.view(),
-                            Side::Lower,
-                            Default::default(),
-                            Par::Seq,
-                            MemStack::new(&mut memory),
-                            Default::default(),
-                        )
-                        .ok()?;
-                    Factors::Llt(values)
-                } else {
-                    let scratch =
-                        symbolic.factorize_numeric_ldlt_scratch::<T>(Par::Seq, Default::default());
-                    let mut memory = MemBuffer::try_new(scratch).ok()?;
-                    symbolic
-                        .factorize_numeric_ldlt::<T>(
-                            &mut values,
-                            matrix.view(),
-                            Side::Lower,
-                            Default::default(),
-                            Par::Seq,
-                            MemStack::new(&mut memory),
-                            Default::default(),
-                        )
-                        .ok()?;
-                    Factors::Ldlt(values)
-                }
-            }
+            Symbolic::Cholesky(symbolic) if method == Method::Llt => Factors::Llt(factorize!(
+                symbolic,
+                matrix,
+                factorize_numeric_llt_scratch,
+                factorize_numeric_llt
+            )),
+            Symbolic::Cholesky(symbolic) => Factors::Ldlt(factorize!(
+                symbolic,
+                matrix,
+                factorize_numeric_ldlt_scratch,
+                factorize_numeric_ldlt
+            )),
             Symbolic::Lu(symbolic) => Factors::Lu(Box::new(
                 Lu::try_new_with_symbolic(symbolic.clone(), matrix.view()).ok()?,
             )),
@@ -541,22 +547,10 @@ impl<T: Number> Factors<T> {
         let b = MatMut::from_column_major_slice_mut(b, rows, 1);
         match (self, &analysis.symbolic) {
             (Factors::Llt(values), Symbolic::Cholesky(symbolic)) => {
-                let mut memory = MemBuffer::new(symbolic.solve_in_place_scratch::<T>(1, Par::Seq));
-                LltRef::<usize, T>::new(symbolic, values).solve_in_place_with_conj(
-                    Conj::No,
-                    b,
-                    Par::Seq,
-                    MemStack::new(&mut memory),
-                );
+                solve_in_place!(symbolic, LltRef::<usize, T>::new(symbolic, values), b);
             }
             (Factors::Ldlt(values), Symbolic::Cholesky(symbolic)) => {
-                let mut memory = MemBuffer::new(symbolic.solve_in_place_scratch::<T>(1, Par::Seq));
-                LdltRef::<usize, T>::new(symbolic, values).solve_in_place_with_conj(
-                    Conj::No,
-                    b,
-                    Par::Seq,
-                    MemStack::new(&mut memory),
-                );
+                solve_in_place!(symbolic, LdltRef::<usize, T>::new(symbolic, values), b);
             }
             (Factors::Lu(lu), Symbolic::Lu(_)) => lu.solve_in_place_with_conj(Conj::No, b),
             // Factors are only used with the analysis that they were computed with.

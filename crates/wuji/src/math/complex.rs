@@ -16,7 +16,9 @@ use wuji_macros::{Element, func};
 #[derive(Element, Clone, Copy, PartialEq, Debug, Default)]
 #[repr(C)]
 pub struct Complex<T: Float> {
+    /// The real part.
     pub re: T,
+    /// The imaginary part.
     pub im: T,
 }
 

@@ -20,9 +20,13 @@ use wuji_macros::{Element, func};
 #[derive(Element, Clone, Copy, PartialEq, Debug)]
 #[repr(C)]
 pub struct Quaternion<T: Float> {
+    /// The factor of i.
     pub x: T,
+    /// The factor of j.
     pub y: T,
+    /// The factor of k.
     pub z: T,
+    /// The real part.
     pub w: T,
 }
 

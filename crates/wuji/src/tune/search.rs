@@ -9,8 +9,20 @@ use wuji_ir::Error;
 /// The numbers of an output of a run.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Output {
+    /// Its name.
     pub name: String,
+    /// The numbers.
     pub values: Vec<f64>,
+}
+
+impl Output {
+    /// Numbers under a name.
+    pub(super) fn new(name: &str, values: &[f64]) -> Output {
+        Output {
+            name: name.to_owned(),
+            values: values.to_vec(),
+        }
+    }
 }
 
 /// What a run gives.
@@ -18,6 +30,7 @@ pub struct Output {
 pub struct Observation {
     /// The fields and their ranges. Only those of the first run matter.
     pub fields: Vec<TunedField>,
+    /// The outputs of the program.
     pub outputs: Vec<Output>,
 }
 
@@ -26,6 +39,7 @@ pub struct Observation {
 pub struct StoragePlan {
     /// Names and types; empty in the first run, in which all fields have their compute types.
     pub fields: Vec<(String, Storage)>,
+    /// The memory layout of nodes.
     pub nodes: Vec<NodeLayout>,
 }
 
@@ -73,7 +87,9 @@ pub enum Norm {
 /// The options of a search.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Request {
+    /// What is looked for.
     pub goal: Goal,
+    /// How errors are measured.
     pub norm: Norm,
     /// The part that is added to the range of a field.
     pub reserve: f64,
@@ -86,6 +102,7 @@ pub struct Request {
 /// A verified combination of types.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Point {
+    /// The types of the fields.
     pub plan: StoragePlan,
     /// Bytes of all fields.
     pub bytes: u64,
@@ -96,7 +113,9 @@ pub struct Point {
 /// The result of a search.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Tuned {
+    /// The options.
     pub request: Request,
+    /// The fields of the program.
     pub fields: Vec<TunedField>,
     /// How much two runs with the compute types differ.
     pub noise: f64,
@@ -108,10 +127,12 @@ pub struct Tuned {
     pub others: Vec<Point>,
     /// The number of the chosen point.
     pub chosen: usize,
+    /// How often the program ran.
     pub runs: usize,
 }
 
 impl Tuned {
+    /// The chosen combination.
     pub fn point(&self) -> &Point {
         &self.front[self.chosen]
     }
@@ -122,6 +143,7 @@ impl Tuned {
 pub struct Step<'s> {
     /// Runs that are done, and an estimate of all runs.
     pub done: usize,
+    /// An estimate of all runs.
     pub total: usize,
     /// What is run next.
     pub note: &'s str,

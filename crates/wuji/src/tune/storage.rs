@@ -7,7 +7,9 @@ use wuji_ir::types::Scalar;
 /// The numbers that a field had during a run.
 #[derive(Copy, Clone, PartialEq, Debug)]
 pub struct Range {
+    /// The smallest number.
     pub min: f64,
+    /// The largest number.
     pub max: f64,
     /// The smallest magnitude but zero; infinity if all numbers are zero.
     pub least: f64,
@@ -28,6 +30,7 @@ impl Default for Range {
 }
 
 impl Range {
+    /// Widens the range by a number.
     pub fn add(&mut self, x: f64) {
         if !x.is_finite() {
             self.not_finite = true;
@@ -49,6 +52,7 @@ impl Range {
 /// A field whose type is chosen.
 #[derive(Clone, PartialEq, Debug)]
 pub struct TunedField {
+    /// Its name.
     pub name: String,
     /// The type that kernels see.
     pub compute: Scalar,
@@ -58,6 +62,7 @@ pub struct TunedField {
     pub node: usize,
     /// How many elements there are.
     pub cells: u64,
+    /// The numbers that it had in the first run.
     pub range: Range,
 }
 
@@ -78,24 +83,38 @@ impl TunedField {
 pub enum Storage {
     /// As the compute type.
     Plain,
+    /// Integers.
     Int {
+        /// The number of bits.
         bits: u32,
+        /// Whether there are negative values.
         signed: bool,
     },
+    /// Multiples of a constant.
     Fixed {
+        /// The number of bits.
         bits: u32,
+        /// Whether there are negative values.
         signed: bool,
+        /// The largest value.
         max_value: f64,
     },
+    /// Floats.
     Float {
+        /// The bits of the exponent.
         exponent: u32,
+        /// The bits of the fraction.
         fraction: u32,
+        /// Whether there is a sign.
         signed: bool,
     },
     /// The numbers of an element share an exponent.
     SharedExponent {
+        /// The bits of the exponent.
         exponent: u32,
+        /// The bits of each fraction.
         fraction: u32,
+        /// Whether there are signs.
         signed: bool,
     },
 }
@@ -124,6 +143,7 @@ impl Storage {
         }
     }
 
+    /// Whether the numbers of an element share an exponent.
     pub fn is_shared(self) -> bool {
         matches!(self, Storage::SharedExponent { .. })
     }

@@ -136,10 +136,8 @@ impl<'p> Trial<'p> {
 
     /// An output: numbers, such as an energy.
     pub fn output_numbers(&self, name: &str, values: &[f64]) {
-        self.state.borrow_mut().outputs.push(Output {
-            name: name.to_owned(),
-            values: values.to_vec(),
-        });
+        let output = Output::new(name, values);
+        self.state.borrow_mut().outputs.push(output);
     }
 
     /// What the run gave.

@@ -445,3 +445,56 @@ fn indices_of_arrays_of_fields_are_constants() {
               = help: components are numbered from 0 to 19"#]],
     );
 }
+
+#[derive(Debug, Fields)]
+struct Fall {
+    x: Field<f32, 1>,
+    v: Field<f32, 1>,
+    dt: Param<f32>,
+    wind: [Param<f32>; 2],
+    gravity: Param<Vec2>,
+    loss: Field<f32, 0>,
+}
+
+#[kernel]
+impl Fall {
+    fn run(&self) {
+        for [i] in self.x {
+            let g = self.gravity;
+            self.loss[[]] += self.step(i) + g.y * self.gravity.norm_sqr();
+        }
+    }
+
+    #[func]
+    fn step(&self, i: i32) -> f32 {
+        self.x[[i]] + self.v[[i]] * self.dt
+    }
+}
+
+#[test]
+fn parameters_with_gradients() {
+    for world in worlds() {
+        let fall = Fall {
+            x: world.field("x", 4).unwrap(),
+            v: world.field("v", 4).unwrap(),
+            dt: world.parameter("dt", 0.5).unwrap(),
+            wind: [
+                world.parameter("wind", 1.0).unwrap(),
+                world.parameter("wind", 2.0).unwrap(),
+            ],
+            gravity: world.parameter("gravity", vec2(1.0, 2.0)).unwrap(),
+            loss: world.scalar::<f32>("loss").unwrap().needs_grad().unwrap(),
+        };
+        fall.x.fill(1.0).unwrap();
+        fall.v.fill(3.0).unwrap();
+        world.tape(&fall.loss, || fall.run()).unwrap();
+        assert_eq!(fall.loss.get(()).unwrap(), 4.0 * (1.0 + 1.5 + 10.0));
+        assert_eq!(fall.dt.grad().unwrap(), 12.0);
+        assert_eq!(fall.gravity.grad().unwrap(), vec2(16.0, 52.0));
+        assert_eq!(fall.wind[0].grad().unwrap(), 0.0);
+        fall.dt.set(2.0).unwrap();
+        fall.loss.fill(0.0).unwrap();
+        fall.run().unwrap();
+        assert_eq!(fall.loss.get(()).unwrap(), 4.0 * (1.0 + 6.0 + 10.0));
+    }
+}

@@ -276,19 +276,19 @@ fn damaged_files() {
           = note: it is truncated: 12 more bytes are needed, and it has 7"#]],
     );
     let mut newer = whole.clone();
-    newer[8] = 2;
+    newer[8] = 3;
     folder.check(
         load(&newer),
         expect![[r#"
         error[W0531]: world is not a valid checkpoint file
-          = note: it has version 2 of the format, and this program reads 1
+          = note: it has version 3 of the format, and this program reads 2
           = help: load it with the version of Wuji that wrote it"#]],
     );
     folder.check(
         load(&whole[..whole.len() / 2]),
         expect![[r#"
         error[W0531]: world is not a valid checkpoint file
-          = note: it is truncated: 1244 more bytes are needed, and it has 616"#]],
+          = note: it is truncated: 1252 more bytes are needed, and it has 620"#]],
     );
     let mut wrong = whole.clone();
     wrong[200] ^= 1;
@@ -307,4 +307,43 @@ fn damaged_files() {
     assert_eq!(x.to_vec().unwrap(), [2.0; 300]);
     load(&whole).unwrap();
     assert_eq!(x.to_vec().unwrap(), [1.0; 300]);
+}
+
+#[kernel]
+fn draw(x: &Field<f32, 1>) {
+    for [i] in x {
+        x[[i]] += random::<f32>();
+    }
+}
+
+/// A run that goes on from a checkpoint draws the numbers of the run that was saved.
+#[test]
+fn random_numbers_go_on() {
+    for (number, world) in worlds().into_iter().enumerate() {
+        let folder = Folder::new(&format!("checkpoint-random-{number}"));
+        let path = folder.join("state");
+        let new = |world: &World| {
+            let x = world.layout(|root| root.pointer(I, 4).dense(I, 8).place("x"));
+            let x: Field<f32, 1> = x.unwrap();
+            x.activate(20).unwrap();
+            x
+        };
+        let x = new(&world);
+        draw(&x).unwrap();
+        draw(&x).unwrap();
+        world.save(&path).unwrap();
+        draw(&x).unwrap();
+        let first = x.to_vec().unwrap();
+        world.load(&path).unwrap();
+        draw(&x).unwrap();
+        assert_eq!(x.to_vec().unwrap(), first);
+        draw(&x).unwrap();
+        assert_ne!(x.to_vec().unwrap(), first);
+        // In another process.
+        let other = World::interpreter().unwrap();
+        let y = new(&other);
+        other.load(&path).unwrap();
+        draw(&y).unwrap();
+        assert_eq!(y.to_vec().unwrap(), first);
+    }
 }

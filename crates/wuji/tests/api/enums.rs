@@ -275,3 +275,37 @@ fn nothing_has_no_value() {
         );
     }
 }
+
+agree! {
+    fn names_in_alternatives(k: i32, x: f32) -> (f32, f32, i32, i32) {
+        let shape = if k == 0 {
+            Shape::Ball(x)
+        } else if k == 1 {
+            Shape::Brick { size: vec3(x, 2.0, 3.0), state: State::Gas }
+        } else {
+            Shape::Pair(k, 4)
+        };
+        let first = match shape {
+            Shape::Ball(r) if r > 2.0 => r,
+            Shape::Pair(a @ (2 | 3), b) => (a + b as i32) as f32,
+            _ => -1.0,
+        };
+        let pair = if k == 2 { (Some(x), None) } else { (None, Some(2.0 * x)) };
+        let mut either = 0.0;
+        if let (Some(v), None) | (None, Some(v)) = pair {
+            either = v;
+        }
+        let nested = match (Some(k), k) {
+            (Some(a @ 0 | a @ 2), _) | (_, a @ 7..) => a * 10,
+            (_, mut b) => {
+                b += 1;
+                b
+            }
+        };
+        let number = match k {
+            n @ 0 | n @ 1 => n + 5,
+            n => -n,
+        };
+        (first, either, nested, number)
+    } with (0, 1.0), (0, 4.0), (1, 3.0), (2, 0.5), (3, 9.0);
+}

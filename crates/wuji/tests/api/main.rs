@@ -57,4 +57,5 @@ mod split_sums;
 mod stopping;
 mod task_loops;
 mod tiers;
+mod vdb;
 mod viewer;

@@ -418,6 +418,113 @@ agree! {
     } with (2.0, 0), (1.0, 3);
 }
 
+#[derive(Element, Clone, Copy, Debug, PartialEq)]
+struct Couple {
+    ab: [i32; 2],
+}
+
+#[derive(Element, Clone, Copy, Debug, PartialEq)]
+struct Table {
+    rows: [[f32; 3]; 2],
+    couples: [Couple; 2],
+    deep: [[[i32; 2]; 2]; 2],
+}
+
+#[func]
+fn table(x: f32) -> Table {
+    Table {
+        rows: [[x; 3], [1.0, 2.0, 3.0]],
+        couples: [Couple { ab: [1, 2] }, Couple { ab: [3, 4] }],
+        deep: [[[1, 2], [3, 4]], [[5, 6], [7, 8]]],
+    }
+}
+
+agree! {
+    fn nested_arrays_in_structs(x: f32, i: usize, j: usize) -> (Table, f32, i32) {
+        let mut t = table(x);
+        t.rows[1][2] += 0.5;
+        t.rows[i][j] *= 2.0;
+        t.rows[i][1] = 7.0;
+        t.rows[0][j] -= 1.0;
+        let row = t.rows[i];
+        let mut sum = 0.0;
+        for r in t.rows {
+            for v in r {
+                sum = sum * 2.0 + v;
+            }
+        }
+        t.rows[i] = [row[2], row[1], row[0]];
+        t.couples[i].ab[j % 2] += 10;
+        t.couples[1].ab = [9, t.couples[i].ab[1]];
+        t.deep[i][1][j % 2] = 20;
+        t.deep[1 - i][j % 2] = t.deep[i][1];
+        let Table { rows, deep, .. } = t;
+        (t, sum + rows[1][0], deep[1][i][0] + t.rows.len() as i32)
+    } with (2.0, 0, 1), (3.0, 1, 2);
+}
+
+#[kernel]
+fn change_tables(tables: &Field<Table, 1>, k: i32) {
+    for [i] in tables {
+        tables[[i]].rows[0][2] += 1.0;
+        tables[[i]].rows[1][k] = tables[[i]].rows[0][k];
+        tables[[i]].deep[1][k % 2][1] = i;
+    }
+}
+
+#[test]
+fn fields_hold_structs_with_nested_arrays() {
+    for world in worlds() {
+        let tables = world.field::<Table, 1>("tables", [4]).unwrap();
+        tables.fill(table(4.0)).unwrap();
+        change_tables(&tables, 2).unwrap();
+        let mut expected = table(4.0);
+        expected.rows[0][2] = 5.0;
+        expected.rows[1][2] = 5.0;
+        expected.deep[1][0][1] = 3;
+        assert_eq!(tables.get([3]).unwrap(), expected);
+    }
+}
+
+impl Ball {
+    #[func]
+    fn measured(&self, f: impl Fn(Vec2) -> f32, scale: f32) -> f32 {
+        f(self.at) * scale
+    }
+
+    #[func]
+    fn changed(&mut self, f: impl Fn(f32) -> f32) {
+        self.at = vec2(f(self.at.x), f(self.at.y));
+    }
+}
+
+#[derive(Element, Clone, Copy, Debug, PartialEq)]
+struct Two<T> {
+    a: T,
+    b: T,
+}
+
+impl<T: Num + Element> Two<T> {
+    #[func]
+    fn joined(self, f: impl Fn(T, T) -> T) -> T {
+        f(self.a, self.b)
+    }
+}
+
+agree! {
+    fn closures_of_methods(x: f32, n: i32) -> (Ball, f32, f32, i32) {
+        let mut ball = Ball { at: vec2(x, 2.0), speed: Vec2::ZERO, hits: n };
+        let far = ball.measured(|p| p.x * 10.0 + p.y, 2.0);
+        let twice = |v: f32| v * 2.0 + x;
+        ball.changed(twice);
+        ball.changed(|v| v - 1.0);
+        let near = Ball { hits: 1, ..ball }.measured(|p| p.norm_sqr(), 1.0);
+        let sum = Two { a: x, b: 3.0 }.joined(|a, b| a * b);
+        let both = Two { a: n, b: 5 };
+        (ball, far + near, sum, both.joined(|a, b| a * 100 + b))
+    } with (1.5, 7);
+}
+
 #[kernel]
 fn move_quads(quads: &Field<Quad, 1>) {
     for [i] in quads {

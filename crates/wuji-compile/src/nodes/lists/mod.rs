@@ -38,6 +38,7 @@ const GPU_BLOCK: u64 = 8;
 pub struct ListOptions {
     /// Reuse a list until cells are activated or deactivated; else it is made every time.
     pub reuse: bool,
+    /// What the code is for.
     pub target: Target,
 }
 

@@ -29,6 +29,7 @@ use wuji_ir::{Position, Result};
 /// Why a loop is not over words.
 type Refusal = String;
 
+/// The pass; the [module](self) describes it.
 pub fn bit_vectorize(m: &mut Module, cx: &mut Cx) -> Result<()> {
     for task in 0..m.tasks.len() {
         let found = candidates(m, task);

@@ -33,6 +33,7 @@ const SHORT_NEST: i128 = 1024;
 /// Larger numbers could wrap in the arithmetic of the comparisons.
 const SAFE: i128 = 1 << 61;
 
+/// The pass; the [module](self) describes it.
 pub fn bounds(m: &mut Module, cx: &mut Cx) -> Result<()> {
     let cooperative: FxHashSet<Func> = m
         .tasks

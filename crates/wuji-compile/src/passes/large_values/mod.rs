@@ -24,6 +24,7 @@ use wuji_ir::types::{Imm, Scalar, Type};
 /// them in registers.
 const MAX_COMPONENTS: u32 = 64;
 
+/// The pass; the [module](self) describes it.
 pub fn large_values(module: &mut Module, cx: &mut Cx) -> Result<()> {
     for f in module.funcs.values_mut() {
         let any =

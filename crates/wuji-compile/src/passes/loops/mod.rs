@@ -30,6 +30,7 @@ use wuji_ir::module::*;
 use wuji_ir::ops::*;
 use wuji_ir::types::{I64, Scalar, Type};
 
+/// The pass; the [module](self) describes it.
 pub fn loops(m: &mut Module, cx: &mut Cx) -> Result<()> {
     let options = cx.options.clone();
     let temps = TempValues::of(m);

@@ -29,6 +29,7 @@ use wuji_ir::module::*;
 use wuji_ir::ops::*;
 use wuji_ir::types::{Imm, Scalar, Type};
 
+/// The pass; the [module](self) describes it.
 pub fn lower_access(m: &mut Module, cx: &mut Cx) -> Result<()> {
     demote_local_atomics(m);
     let memory = memories(m)?;

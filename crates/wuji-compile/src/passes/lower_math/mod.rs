@@ -131,6 +131,7 @@ impl Routine {
     }
 }
 
+/// The pass; the [module](self) describes it.
 pub fn lower_math(m: &mut Module, cx: &mut Cx) -> Result<()> {
     // Strict mode gives the same bits on every machine.
     let strict = cx.options.math == Math::Strict;

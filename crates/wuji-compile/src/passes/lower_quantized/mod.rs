@@ -35,6 +35,7 @@ use wuji_ir::quant::{PackedScalar, Quantized};
 use wuji_ir::types::{Scalar, Type};
 use wuji_ir::{Position, Result};
 
+/// The pass; the [module](self) describes it.
 pub fn lower_quantized(m: &mut Module, cx: &mut Cx) -> Result<()> {
     if m.fields.values().all(|f| f.packing.is_none()) {
         return Ok(());

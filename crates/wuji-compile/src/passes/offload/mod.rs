@@ -24,6 +24,7 @@ use wuji_ir::entities::Func;
 use wuji_ir::module::*;
 use wuji_ir::ops::*;
 
+/// The pass; the [module](self) describes it.
 pub fn offload(m: &mut Module, cx: &mut Cx) -> Result<()> {
     let Some(kernel) = m.kernel else {
         return Ok(());

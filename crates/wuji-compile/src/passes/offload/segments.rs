@@ -3,7 +3,7 @@
 use rustc_hash::FxHashMap;
 use wuji_ir::entities::{Inst, Label, Region, Value};
 use wuji_ir::module::{Function, Term, Values};
-use wuji_ir::ops::Op;
+use wuji_ir::ops::{ControlOp, Op};
 
 /// What becomes a task.
 pub(super) enum Segment {
@@ -22,11 +22,11 @@ pub(super) struct SerialSegment {
 #[derive(Clone)]
 pub(super) enum Exit {
     Next,
-    Jump(Target),
+    Jump(JumpTarget),
     /// The next segment if the condition holds.
     Branch {
         condition: Value,
-        otherwise: Target,
+        otherwise: JumpTarget,
     },
     /// The end of the kernel from within control flow, with its result.
     Return(Values),
@@ -36,13 +36,13 @@ pub(super) enum Exit {
 
 /// A place that is jumped to.
 #[derive(Copy, Clone, PartialEq, Eq)]
-pub(super) struct Target(usize);
+pub(super) struct JumpTarget(usize);
 
 /// What the labels of a loop or block around parallel loops mean.
 #[derive(Copy, Clone)]
 pub(super) struct Jumps {
-    pub(super) again: Option<Target>,
-    pub(super) out: Target,
+    pub(super) again: Option<JumpTarget>,
+    pub(super) out: JumpTarget,
 }
 
 /// All segments of a kernel.
@@ -86,7 +86,7 @@ impl Segments {
         !self.targets.is_empty()
     }
 
-    pub(super) fn step_of(&self, target: Target) -> u32 {
+    pub(super) fn step_of(&self, target: JumpTarget) -> u32 {
         self.targets[target.0]
     }
 }
@@ -137,37 +137,40 @@ impl Linear<'_> {
     fn control(&mut self, inst: Inst) {
         let data = &self.f.insts[inst];
         let out = self.target();
-        match data.op {
-            Op::If => {
-                let otherwise = self.target();
-                let condition = data.args[0];
-                self.close(Exit::Branch {
-                    condition,
-                    otherwise,
-                });
-                let [then, other] = [data.regions[0], data.regions[1]];
-                let nothing = self.f.regions[other].insts.is_empty()
-                    && matches!(self.f.regions[other].term, Term::Yield(_));
-                self.region(then);
-                self.end(then, (!nothing).then_some(out));
-                self.place(otherwise);
-                self.region(other);
-                self.end(other, None);
-            }
-            Op::Block(label) => {
+        match data.op.control() {
+            Some(ControlOp::If) => self.branch(inst, out),
+            Some(ControlOp::Block(label)) => {
                 self.out.jumps.insert(label, Jumps { again: None, out });
                 self.region(data.regions[0]);
                 self.end(data.regions[0], None);
             }
-            Op::Loop(label) => self.repeat(label, data.regions[0], out),
-            // `carried` has rewritten counting loops, and nothing else has regions.
-            _ => {}
+            Some(ControlOp::Loop(label)) => self.repeat(label, data.regions[0], out),
+            // `carried` has rewritten counting loops, and nothing else surrounds parallel loops.
+            Some(ControlOp::For(..) | ControlOp::ForEach(..)) | None => {}
         }
         self.close(Exit::Next);
         self.place(out);
     }
 
-    fn repeat(&mut self, label: Label, body: Region, out: Target) {
+    fn branch(&mut self, inst: Inst, out: JumpTarget) {
+        let f = self.f;
+        let data = &f.insts[inst];
+        let otherwise = self.target();
+        self.close(Exit::Branch {
+            condition: data.args[0],
+            otherwise,
+        });
+        let [then, other] = [data.regions[0], data.regions[1]];
+        let nothing =
+            f.regions[other].insts.is_empty() && matches!(f.regions[other].term, Term::Yield(_));
+        self.region(then);
+        self.end(then, (!nothing).then_some(out));
+        self.place(otherwise);
+        self.region(other);
+        self.end(other, None);
+    }
+
+    fn repeat(&mut self, label: Label, body: Region, out: JumpTarget) {
         let f = self.f;
         self.close(Exit::Next);
         let start = self.target();
@@ -193,7 +196,7 @@ impl Linear<'_> {
     }
 
     /// Ends a region of control flow. If that yields, the kernel continues at `after`, or with the next segment.
-    fn end(&mut self, region: Region, after: Option<Target>) {
+    fn end(&mut self, region: Region, after: Option<JumpTarget>) {
         let jumps = |l: &Label| self.out.jumps.get(l).copied();
         let exit = match &self.f.regions[region].term {
             Term::Yield(_) => after.map_or(Exit::Next, Exit::Jump),
@@ -229,13 +232,13 @@ impl Linear<'_> {
         step
     }
 
-    fn target(&mut self) -> Target {
+    fn target(&mut self) -> JumpTarget {
         self.out.targets.push(u32::MAX);
-        Target(self.out.targets.len() - 1)
+        JumpTarget(self.out.targets.len() - 1)
     }
 
     /// The next segment is what jumps to this target reach.
-    fn place(&mut self, target: Target) {
+    fn place(&mut self, target: JumpTarget) {
         self.out.targets[target.0] = self.step;
     }
 }

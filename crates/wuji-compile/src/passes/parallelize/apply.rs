@@ -1,7 +1,7 @@
 //! Turns loops into parallel ones.
 
 use super::candidates::{Nest, ParallelLoop};
-use super::sums::Sum;
+use crate::analysis::sums::Sum;
 use crate::rewrite::{Map, Structure, Substitution, clone_inst};
 use wuji_ir::build::Builder;
 use wuji_ir::entities::{Inst, Region, Value};
@@ -173,7 +173,7 @@ fn add_in_temp(
         }
         insert(f, update.after, 1, vec![new]);
     }
-    // Nobody sees the sums so far.
+    // Nothing sees the sums so far.
     subst.set(f.regions[body].params[sum.number + 1], first);
 }
 

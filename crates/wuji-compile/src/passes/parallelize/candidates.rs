@@ -1,9 +1,9 @@
 //! Which loops can and should be parallel.
 
-use super::sums::{Sum, UseCounts, sums};
 use crate::analysis::affine::AffineAnalysis;
 use crate::analysis::cost::trips;
 use crate::analysis::independence::{Accesses, Reductions, runs_to_its_end};
+use crate::analysis::sums::{Sum, UseCounts, sums};
 use crate::options::{Math, Options, Target};
 use crate::rewrite::Structure;
 use wuji_ir::entities::{Inst, Region, Value};
@@ -12,6 +12,8 @@ use wuji_ir::ops::*;
 
 /// Work of a loop, in units of cost, that is worth a task of its own.
 const WORTH_A_TASK: u64 = 1 << 14;
+/// The trip count of a loop inside, if it is unknown.
+const MANY: u64 = 16;
 /// On a GPU, the iterations that are worth one.
 const FEWEST_ON_GPU: u64 = 32;
 
@@ -92,21 +94,20 @@ impl Candidates<'_> {
     fn look_in(&mut self, region: Region) {
         let f = self.f;
         for inst in &f.regions[region].insts {
-            match f.insts[*inst].op {
-                Op::For(..) if !counts_by_one(f, *inst) => continue,
-                Op::For(..) => {
-                    if let Some(sums) = self.independent(*inst) {
-                        if let Some(from) = self.pays(*inst) {
-                            self.found.push(ParallelLoop {
-                                inst: *inst,
-                                sums,
-                                from,
-                            });
-                        }
-                        continue;
-                    }
+            if let Op::For(..) = f.insts[*inst].op {
+                if !counts_by_one(f, *inst) {
+                    continue;
                 }
-                _ => {}
+                if let Some(sums) = self.independent(*inst) {
+                    if let Some(from) = self.pays(*inst) {
+                        self.found.push(ParallelLoop {
+                            inst: *inst,
+                            sums,
+                            from,
+                        });
+                    }
+                    continue;
+                }
             }
             for inner in &f.insts[*inst].regions {
                 self.look_in(*inner);
@@ -165,10 +166,10 @@ impl Candidates<'_> {
         for inst in &f.regions[region].insts {
             let data = &f.insts[*inst];
             let inside: u64 = data.regions.iter().map(|r| self.work(*r)).sum();
-            let times = match data.op {
-                Op::For(..) => trips(f, *inst).unwrap_or(16),
-                Op::Loop(_) => 16,
-                _ => 1,
+            let times = match data.op.control() {
+                Some(ControlOp::For(..)) => trips(f, *inst).unwrap_or(MANY),
+                Some(ControlOp::Loop(_)) => MANY,
+                Some(ControlOp::If | ControlOp::Block(_) | ControlOp::ForEach(..)) | None => 1,
             };
             let own = data.op.cost().units();
             sum = sum
@@ -192,12 +193,12 @@ impl Candidates<'_> {
 /// Whether an instruction of the entry region is control flow that may run between tasks.
 fn can_be_split(f: &Function, inst: Inst, draws: bool) -> bool {
     let data = &f.insts[inst];
-    let own = match &data.op {
-        Op::Loop(_) | Op::If | Op::Block(_) => true,
-        Op::For(..) => counts_by_one(f, inst),
+    let own = match data.op.control() {
+        Some(ControlOp::Loop(_) | ControlOp::If | ControlOp::Block(_)) => true,
+        Some(ControlOp::For(..)) => counts_by_one(f, inst),
         // Its iterations have numbers, unless nothing depends on them.
-        Op::ForEach(_, Domain::Range { rank: 1 }, hints) => hints.serial && !draws,
-        _ => false,
+        Some(ControlOp::ForEach(_, Domain::Range { rank: 1 }, hints)) => hints.serial && !draws,
+        Some(ControlOp::ForEach(..)) | None => false,
     };
     let numbered = matches!(data.op, Op::ForEach(..));
     let mut inside = data.regions.iter().flat_map(|r| f.insts_in(*r));

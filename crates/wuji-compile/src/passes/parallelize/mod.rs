@@ -1,12 +1,11 @@
 //! Loops in the serial code of a kernel become parallel where their iterations are independent.
 //!
-//! A `for` under a `while` or an `if` runs on one thread by the rules of the language. If nobody can tell the difference,
+//! A `for` under a `while` or an `if` runs on one thread by the rules of the language. If the results are the same,
 //! it is a parallel loop, and the control flow around it runs between tasks. Loops of which only the launch knows how many
 //! iterations they have exist twice: short ones stay serial.
 
 mod apply;
 mod candidates;
-pub(super) mod sums;
 
 use crate::analysis::serial_loops::serial_loops;
 use crate::passes::Cx;
@@ -17,6 +16,7 @@ use wuji_ir::entities::Inst;
 use wuji_ir::module::Module;
 use wuji_ir::{Position, Result};
 
+/// The pass; the [module](self) describes it.
 pub fn parallelize(m: &mut Module, cx: &mut Cx) -> Result<()> {
     let Some(kernel) = m.kernel else {
         return Ok(());

@@ -39,6 +39,7 @@ const MOST_BYTES_UNKNOWN: u64 = 1 << 20;
 /// Fields this small are merged at negligible cost.
 const FEW_BYTES: u64 = 4096;
 
+/// The pass; the [module](self) describes it.
 pub fn privatize(m: &mut Module, cx: &mut Cx) -> Result<()> {
     if !has_workers(cx) {
         return Ok(());

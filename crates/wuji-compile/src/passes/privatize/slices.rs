@@ -18,6 +18,7 @@ use wuji_ir::types::Scalar;
 /// Distances from a parameter are smaller: so no sum that wraps is in range.
 const MOST_OFFSET: u64 = 1 << 20;
 
+/// The pass; the [module](self) describes it.
 pub fn slices(m: &mut Module, cx: &mut Cx) -> Result<()> {
     if !has_workers(cx) {
         return Ok(());

@@ -20,6 +20,7 @@ use wuji_ir::ops::*;
 use wuji_ir::types::{Scalar, Type};
 use wuji_ir::{Error, Position, Result};
 
+/// The pass; the [module](self) describes it.
 pub fn promote(module: &mut Module, cx: &mut Cx) -> Result<()> {
     for f in module.funcs.values_mut() {
         if !f.locals.is_empty() {

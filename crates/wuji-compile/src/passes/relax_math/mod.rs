@@ -18,6 +18,7 @@ use wuji_ir::module::{Function, Module};
 use wuji_ir::ops::{BinOp, Op};
 use wuji_ir::types::{Scalar, Type};
 
+/// The pass; the [module](self) describes it.
 pub fn relax_math(m: &mut Module, cx: &mut Cx) -> Result<()> {
     let (math, target) = (cx.options.math, cx.options.target);
     if math == Math::Strict || target != Target::Cpu {

@@ -20,6 +20,7 @@ use wuji_ir::ops::*;
 use wuji_ir::types::{Scalar, Type};
 use wuji_ir::{Error, Position, Result};
 
+/// The pass; the [module](self) describes it.
 pub fn scalarize(module: &mut Module, _: &mut Cx) -> Result<()> {
     if module.funcs.values().all(is_scalar) {
         return Ok(());

@@ -31,6 +31,7 @@ const MOST_BYTES: u64 = 1 << 16;
 /// The most bytes of all scratchpads in shared memory: most of what every GPU has per block.
 const MOST_SHARED_BYTES: u64 = 40 << 10;
 
+/// The pass; the [module](self) describes it.
 pub fn scratchpads(m: &mut Module, cx: &mut Cx) -> Result<()> {
     let on_gpu = cx.options.target == Target::Cuda;
     for t in 0..m.tasks.len() {

@@ -27,6 +27,7 @@ use wuji_ir::types::{BOOL, Imm, Type};
 /// Folds in a row that one instruction may go through.
 const MAX_FOLDS: usize = 16;
 
+/// The pass; the [module](self) describes it.
 pub fn simplify(module: &mut Module, cx: &mut Cx) -> Result<()> {
     for f in module.funcs.values_mut() {
         // What the first walk uncovers is mostly found by a second one.

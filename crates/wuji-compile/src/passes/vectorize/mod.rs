@@ -43,6 +43,7 @@ use wuji_ir::ops::*;
 use wuji_ir::types::{I64, Imm, Scalar};
 use wuji_ir::{Position, Result};
 
+/// The pass; the [module](self) describes it.
 pub fn vectorize(m: &mut Module, cx: &mut Cx) -> Result<()> {
     if cx.options.vector_bits == 0 {
         return Ok(());

@@ -11,6 +11,7 @@ use crate::ops::TreeAccessOp;
 
 /// Tables of a hash node: table `k` has `FIRST << k` slots, one table behind the other.
 pub mod hash_table {
+    /// The number of entries of the first table.
     pub const FIRST: u64 = 1 << 10;
     /// Number of tables.
     pub const LEVELS: u64 = 24;

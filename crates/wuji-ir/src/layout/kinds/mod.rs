@@ -138,7 +138,9 @@ pub enum ListEntry {
 /// The memory that a node occupies in a cell of its parent.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Container {
+    /// Bytes.
     pub size: u64,
+    /// The alignment in bytes.
     pub align: u64,
     /// Offset of the first cell, or of the first pointer, from the start.
     pub first_cell: u64,
@@ -151,6 +153,7 @@ pub struct Parameter {
     pub keyword: &'static str,
     /// A phrase for errors, with an article.
     pub meaning: &'static str,
+    /// The value.
     pub value: u32,
 }
 
@@ -158,6 +161,7 @@ pub struct Parameter {
 ///
 /// The defaults describe a dense node without parameters.
 pub trait LevelFormat: fmt::Debug + Sync {
+    /// The kind, with its parameters.
     fn kind(&self) -> NodeKind;
 
     /// The keyword in the text format.
@@ -165,6 +169,7 @@ pub trait LevelFormat: fmt::Debug + Sync {
 
     // ---- cells ----
 
+    /// How cells become active.
     fn activity(&self) -> Activity {
         Activity::Inherited
     }
@@ -225,6 +230,7 @@ pub trait LevelFormat: fmt::Debug + Sync {
 
     // ---- text ----
 
+    /// The parameters of this kind, in the order of the text format.
     fn parameters(&self) -> SmallVec<[Parameter; 1]> {
         SmallVec::new()
     }

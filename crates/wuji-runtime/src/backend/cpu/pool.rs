@@ -212,6 +212,7 @@ impl Pool {
         Ok(pool)
     }
 
+    /// The number of threads, with the one that launches.
     pub fn threads(&self) -> usize {
         self.count + 1
     }

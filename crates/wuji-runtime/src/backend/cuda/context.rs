@@ -12,21 +12,29 @@ use wuji_ir::{Error, Result};
 pub struct DeviceInfo {
     /// Its number, from zero (`CUDA_VISIBLE_DEVICES` hides and renumbers devices).
     pub ordinal: usize,
+    /// The name that the driver gives.
     pub name: String,
     /// The compute capability, as in `sm_90`: 9 and 0.
     pub capability: (u32, u32),
+    /// The number of streaming multiprocessors.
     pub multiprocessors: u32,
     /// Total memory in bytes.
     pub memory: u64,
     /// The most shared memory per block, in bytes.
     pub shared_per_block: u32,
+    /// Bytes of shared memory of a multiprocessor.
     pub shared_per_multiprocessor: u32,
+    /// Registers of a multiprocessor.
     pub registers_per_multiprocessor: u32,
+    /// The most threads resident on a multiprocessor.
     pub threads_per_multiprocessor: u32,
+    /// The most thread blocks resident on a multiprocessor.
     pub blocks_per_multiprocessor: u32,
     /// Threads of a warp.
     pub warp: u32,
+    /// Bytes of the second-level cache.
     pub l2_bytes: u64,
+    /// The clock rate in kilohertz.
     pub clock_khz: u32,
     /// Whether addresses can be reserved and mapped later.
     pub maps_memory: bool,
@@ -162,6 +170,7 @@ impl CudaContext {
         Ok(context)
     }
 
+    /// The properties of the GPU.
     pub fn info(&self) -> &DeviceInfo {
         &self.info
     }

@@ -372,7 +372,7 @@ impl CudaEngine {
         if bytes > ARRIVALS {
             return Ok(());
         }
-        // SAFETY: the buffer is large enough, nobody else uses it under the lock, and it lives as long as the stream.
+        // SAFETY: the buffer is large enough, nothing else uses it under the lock, and it lives as long as the stream.
         unsafe {
             let to = std::slice::from_raw_parts_mut(self.arrivals.host(), bytes);
             self.stream.copy_out(to, from)

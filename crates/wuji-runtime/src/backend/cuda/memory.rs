@@ -102,6 +102,7 @@ impl DeviceBuffer {
         self.at
     }
 
+    /// The size in bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -144,6 +145,7 @@ impl Pinned {
         self.device
     }
 
+    /// The size in bytes.
     pub fn bytes(&self) -> usize {
         self.bytes
     }

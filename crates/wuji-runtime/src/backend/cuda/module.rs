@@ -194,6 +194,7 @@ pub struct FunctionAttributes {
 }
 
 impl Function {
+    /// The registers and the memory that the function uses.
     pub fn attributes(&self) -> Result<FunctionAttributes> {
         let context = &self.module.context;
         let _entered = context.enter()?;

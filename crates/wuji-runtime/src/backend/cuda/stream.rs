@@ -76,6 +76,7 @@ pub struct CudaStream {
 pub struct Rows {
     /// Bytes of a row.
     pub bytes: u64,
+    /// The number of rows.
     pub count: u64,
     /// The pitch at the destination; at least the length of a row.
     pub to_stride: u64,
@@ -84,6 +85,7 @@ pub struct Rows {
 }
 
 impl CudaStream {
+    /// The context of the stream.
     pub fn context(&self) -> &Arc<CudaContext> {
         &self.context
     }

@@ -56,6 +56,7 @@ impl Storage for InterpretedTree {
 }
 
 impl InterpreterBackend {
+    /// A backend without programs.
     pub fn new() -> InterpreterBackend {
         InterpreterBackend::default()
     }

@@ -282,17 +282,16 @@ impl Body<'_, '_> {
             let places = match (&val, names.iter().position(|n| n == name)) {
                 (Val::Never, _) => return Ok(Val::Never),
                 (_, Some(k)) => vec![k as u32],
-                (_, None) => self.array_fields(ty, name).unwrap_or_default(),
+                (_, None) => self.array_fields(ty, name).map_or(Vec::new(), |a| a.fields),
             };
-            let values = match val {
-                Val::Array(array) => self.array_items(at, &array)?,
-                val => vec![val],
-            };
-            for (k, val) in places.into_iter().zip(values) {
-                match val {
-                    Val::Value(v) => given[k as usize] = Some(v),
-                    Val::Unit | Val::Never | Val::Array(_) => return Err(self.no_array(at)),
-                }
+            let mut values = Vec::new();
+            match val {
+                Val::Array(array) => self.flat_items(at, &array, &mut values)?,
+                Val::Value(v) => values.push(v),
+                Val::Unit | Val::Never => return Err(self.no_array(at)),
+            }
+            for (k, v) in places.into_iter().zip(values) {
+                given[k as usize] = Some(v);
             }
         }
         let rest = match rest {

@@ -9,6 +9,23 @@ use wuji_ir::entities::Value;
 use wuji_ir::ops::{BinOp, CmpOp};
 use wuji_ir::types::Imm;
 
+/// A part of a value that a pattern gives a name.
+struct NamedPart {
+    var: u32,
+    mutable: bool,
+    val: Val,
+}
+
+/// Whether a pattern binds names.
+fn has_names(pat: &Choice) -> bool {
+    match pat {
+        Choice::Any | Choice::Value(_) | Choice::Range(..) => false,
+        Choice::Bind(..) => true,
+        Choice::Variant(_, fields) => fields.iter().any(|f| has_names(&f.1)),
+        Choice::Or(choices) => choices.iter().any(has_names),
+    }
+}
+
 impl Body<'_, '_> {
     pub(super) fn match_expr(&mut self, at: At, value: Node, arms: &'static [Arm]) -> Result<Val> {
         let val = self.expr(value)?;
@@ -133,20 +150,79 @@ impl Body<'_, '_> {
 
     /// Binds the names of a pattern that a value matches.
     fn bind_choice(&mut self, at: At, pat: &'static Choice, val: &Val) -> Result<()> {
+        let mut names = Vec::new();
+        self.named_parts(at, pat, val, &mut names)?;
+        for n in names {
+            self.bind_name(at, n.var, n.mutable, n.val)?;
+        }
+        Ok(())
+    }
+
+    fn named_parts(
+        &mut self,
+        at: At,
+        pat: &'static Choice,
+        val: &Val,
+        out: &mut Vec<NamedPart>,
+    ) -> Result<()> {
         match pat {
-            Choice::Any | Choice::Value(_) | Choice::Range(..) | Choice::Or(_) => Ok(()),
+            Choice::Any | Choice::Value(_) | Choice::Range(..) => Ok(()),
             Choice::Bind(var, mutable, inner) => {
-                self.bind_name(at, *var, *mutable, val.clone())?;
-                self.bind_choice(at, inner, val)
+                out.push(NamedPart {
+                    var: *var,
+                    mutable: *mutable,
+                    val: val.clone(),
+                });
+                self.named_parts(at, inner, val, out)
             }
             Choice::Variant(name, fields) => {
                 for (field, inner) in *fields {
-                    let part = self.matched_part(at, val, name, field)?;
-                    self.bind_choice(at, inner, &part)?;
+                    if has_names(inner) {
+                        let part = self.matched_part(at, val, name, field)?;
+                        self.named_parts(at, inner, &part, out)?;
+                    }
                 }
                 Ok(())
             }
+            Choice::Or(choices) => self.parts_of_alternatives(at, choices, val, out),
         }
+    }
+
+    /// The names of patterns with `|` between them: their values are those of the first pattern that the value matches.
+    fn parts_of_alternatives(
+        &mut self,
+        at: At,
+        choices: &'static [Choice],
+        val: &Val,
+        out: &mut Vec<NamedPart>,
+    ) -> Result<()> {
+        let Some((last, before)) = choices.split_last() else {
+            return Ok(());
+        };
+        if !has_names(last) {
+            return Ok(());
+        }
+        let mut parts = Vec::new();
+        self.named_parts(at, last, val, &mut parts)?;
+        for choice in before.iter().rev() {
+            let cond = self.matches(at, choice, val)?;
+            let mut own = Vec::new();
+            self.named_parts(at, choice, val, &mut own)?;
+            for part in &mut parts {
+                let Some(other) = own.iter().find(|o| o.var == part.var) else {
+                    continue;
+                };
+                part.val = match (cond, &other.val, &part.val) {
+                    (Some(cond), Val::Value(a), Val::Value(b)) => {
+                        Val::Value(self.select(cond, *a, *b))
+                    }
+                    (None, val, _) => val.clone(),
+                    (Some(_), ..) => return Err(self.no_array(at)),
+                };
+            }
+        }
+        out.append(&mut parts);
+        Ok(())
     }
 
     fn matched(&self, at: At, val: &Val) -> Result<Value> {

@@ -3,6 +3,7 @@
 use super::MISTAKE;
 use super::binding::{ArrayPlace, ArrayVal, Binding, Data, Val};
 use super::body::{Body, get};
+use super::struct_array::{ArrayFields, Parts};
 use crate::lang::ast::{At, Expr, Kind};
 use smallvec::SmallVec;
 use wuji_ir::Result;
@@ -67,7 +68,7 @@ pub(super) enum Spot {
     Place(PlaceRef),
     Array(ArrayPlace),
     /// An array in a struct.
-    Parts(Vec<PlaceRef>),
+    Parts(Parts),
     /// The element of such an array with a number that is known at run time only.
     OneOf(Vec<PlaceRef>, Value),
     /// A variable that has no type yet.
@@ -162,15 +163,25 @@ impl Body<'_, '_> {
             },
             Kind::Field(base, name) => match self.spot(base)? {
                 Spot::Place(p) => {
-                    if let Some(fields) = self.array_fields(p.ty, name) {
-                        let parts = fields.into_iter().map(|k| self.field_place(e.at, &p, k));
-                        return parts.collect::<Result<_>>().map(Spot::Parts);
+                    if let Some(ArrayFields { fields, dims }) = self.array_fields(p.ty, name) {
+                        let places = fields.into_iter().map(|k| self.field_place(e.at, &p, k));
+                        let places = places.collect::<Result<_>>()?;
+                        let first = None;
+                        return Ok(Spot::Parts(Parts {
+                            places,
+                            dims,
+                            first,
+                        }));
                     }
                     let k = self.component(e.at, p.ty, name)?;
                     self.field_place(e.at, &p, k).map(Spot::Place)
                 }
                 Spot::Never => Ok(Spot::Never),
                 Spot::OneOf(parts, number) => {
+                    let ty = parts.first().map(|p| p.ty);
+                    if let Some(inner) = ty.and_then(|ty| self.array_fields(ty, name)) {
+                        return self.array_of_one(e.at, &parts, number, &inner);
+                    }
                     let fields = parts.iter().map(|p| {
                         let k = self.component(e.at, p.ty, name)?;
                         self.field_place(e.at, p, k)
@@ -250,6 +261,29 @@ impl Body<'_, '_> {
             },
             _ => Err(self.not_a_place(e.at)),
         }
+    }
+
+    /// An array in the element of another array, with a number that is known at run time only.
+    fn array_of_one(
+        &mut self,
+        at: At,
+        parts: &[PlaceRef],
+        number: Value,
+        inner: &ArrayFields,
+    ) -> Result<Spot> {
+        let mut places = Vec::new();
+        for p in parts {
+            for k in &inner.fields {
+                places.push(self.field_place(at, p, *k)?);
+            }
+        }
+        let first = Some(self.row_number(None, number, inner.fields.len()));
+        let dims = inner.dims.clone();
+        Ok(Spot::Parts(Parts {
+            places,
+            dims,
+            first,
+        }))
     }
 
     /// A component of a vector or matrix in a place.

@@ -6,9 +6,13 @@ use wuji_ir::layout::{Axis, CellOrder, NodeKind};
 /// The outermost node of a grid.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
 pub enum CellNode {
+    /// Every cell has memory.
     Dense,
+    /// Cells are allocated when they are activated.
     Pointer,
+    /// Every cell has memory, and a bit says whether it is active.
     Bitmasked,
+    /// Active cells are in a hash table.
     Hash,
 }
 
@@ -67,10 +71,13 @@ pub enum Placement {
 /// The layout of a grid: cells over a box that some fields share.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
 pub struct LayoutChoice {
+    /// The outermost node.
     pub node: CellNode,
     /// Cells along each axis of a block; `None` without blocks.
     pub block: Option<u64>,
+    /// The order of cells in memory.
     pub order: MemoryOrder,
+    /// How the fields share nodes.
     pub placement: Placement,
 }
 

@@ -8,6 +8,7 @@ use wuji_ir::layout::Axis;
 /// A grid whose layout is chosen.
 #[derive(Clone, PartialEq, Debug)]
 pub struct GridInfo {
+    /// Its name.
     pub name: String,
     /// The axes of the grid and the cells along them, in the order of indices.
     pub extents: Vec<(Axis, u64)>,
@@ -45,11 +46,13 @@ impl LayoutPlan {
 /// What a run gives.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct LayoutRun {
+    /// The grids of the program.
     pub grids: Vec<GridInfo>,
     /// Seconds of what the program measures.
     pub seconds: f64,
     /// Bytes of memory of the world.
     pub bytes: u64,
+    /// The outputs of the program.
     pub outputs: Vec<Output>,
 }
 
@@ -77,8 +80,11 @@ impl Default for LayoutRequest {
 /// A layout that was run.
 #[derive(Clone, PartialEq, Debug)]
 pub struct LayoutPoint {
+    /// The layout of each grid.
     pub plan: LayoutPlan,
+    /// Seconds of the fastest run.
     pub seconds: f64,
+    /// Bytes of memory of the world.
     pub bytes: u64,
     /// The largest error of all outputs.
     pub error: f64,
@@ -87,7 +93,9 @@ pub struct LayoutPoint {
 /// The result of a search.
 #[derive(Clone, PartialEq, Debug)]
 pub struct TunedLayout {
+    /// The options.
     pub request: LayoutRequest,
+    /// The grids of the program.
     pub grids: Vec<GridInfo>,
     /// All layouts that were run; the first is the original one.
     pub points: Vec<LayoutPoint>,
@@ -96,6 +104,7 @@ pub struct TunedLayout {
 }
 
 impl TunedLayout {
+    /// The chosen layout.
     pub fn point(&self) -> &LayoutPoint {
         &self.points[self.chosen]
     }

@@ -3,32 +3,32 @@
 use rustc_hash::FxHashMap;
 use wuji_ir::entities::{Inst, Region, Value};
 use wuji_ir::module::{Function, Term};
-use wuji_ir::ops::{AtomicOp, BinOp, ForKind, Op};
+use wuji_ir::ops::{AtomicOp, BinOp, ControlOp, ForKind, Op};
 
 /// A carried value to which every iteration applies one operation that commutes.
-pub(in crate::passes) struct Sum {
+pub(crate) struct Sum {
     /// Its number among the carried values.
-    pub(in crate::passes) number: usize,
-    pub(in crate::passes) op: AtomicOp,
-    pub(in crate::passes) updates: Vec<Update>,
+    pub(crate) number: usize,
+    pub(crate) op: AtomicOp,
+    pub(crate) updates: Vec<Update>,
     /// Loops inside that carry it, too, with its number there.
-    pub(in crate::passes) through: Vec<(Inst, usize)>,
+    pub(crate) through: Vec<(Inst, usize)>,
 }
 
 /// One update of a sum.
-pub(in crate::passes) struct Update {
+pub(crate) struct Update {
     /// The instruction behind which everything is known that it depends on.
-    pub(in crate::passes) after: Inst,
-    pub(in crate::passes) operand: Value,
+    pub(crate) after: Inst,
+    pub(crate) operand: Value,
     /// Conditions that must have these values.
-    pub(in crate::passes) conditions: Vec<(Value, bool)>,
+    pub(crate) conditions: Vec<(Value, bool)>,
 }
 
 /// How often each value is used.
-pub(in crate::passes) struct UseCounts(FxHashMap<Value, u32>);
+pub(crate) struct UseCounts(FxHashMap<Value, u32>);
 
 impl UseCounts {
-    pub(in crate::passes) fn of(f: &Function) -> UseCounts {
+    pub(crate) fn of(f: &Function) -> UseCounts {
         let mut counts = FxHashMap::default();
         let mut count = |v: &Value| *counts.entry(*v).or_default() += 1;
         for r in f.walk_regions() {
@@ -46,7 +46,7 @@ impl UseCounts {
 }
 
 /// The sums of a loop; `None` if it carries anything else.
-pub(in crate::passes) fn sums(f: &Function, uses: &UseCounts, inst: Inst) -> Option<Vec<Sum>> {
+pub(crate) fn sums(f: &Function, uses: &UseCounts, inst: Inst) -> Option<Vec<Sum>> {
     let data = &f.insts[inst];
     let body = data.regions[0];
     let carried = data.args.len() - 3;
@@ -141,53 +141,66 @@ impl Chain<'_> {
         }
         let inst = self.f.def(v)?;
         let data = &self.f.insts[inst];
-        match data.op {
-            Op::Binary(op) => {
-                let op = atomic(op)?;
-                if self.op.is_some_and(|other| other != op) {
-                    return None;
-                }
-                self.op = Some(op);
-                let sides = [(data.args[0], data.args[1]), (data.args[1], data.args[0])];
-                let (sum, operand) = sides.into_iter().find(|(sum, _)| self.leads_here(*sum))?;
-                self.updates.push(Update {
-                    after: self.select.unwrap_or(inst),
-                    operand,
-                    conditions: self.conditions.clone(),
-                });
-                self.follow(sum)
-            }
-            Op::Select => {
-                let around = self.select;
-                self.select = around.or(Some(inst));
-                for (holds, side) in [(true, data.args[1]), (false, data.args[2])] {
-                    self.conditions.push((data.args[0], holds));
-                    self.follow(side)?;
-                    self.conditions.pop();
-                }
-                self.select = around;
-                Some(())
-            }
-            // The conditions of a `select` behind it are not known inside.
-            Op::For(_, ForKind::Serial) if self.select.is_none() => {
-                let number = data.results.iter().position(|r| *r == v)?;
-                self.follow_loop(inst, number)
-            }
-            Op::If if self.select.is_none() => {
-                let number = data.results.iter().position(|r| *r == v)?;
-                for r in &data.regions {
-                    match &self.f.regions[*r].term {
-                        Term::Yield(values) => self.follow(values[number])?,
-                        Term::Unreachable => {}
-                        // The terminator itself is followed.
-                        Term::Continue(..) => {}
-                        Term::Break(..) | Term::Return(_) => return None,
-                    }
-                }
-                Some(())
-            }
-            _ => None,
+        if let Op::Binary(op) = data.op {
+            return self.follow_update(inst, atomic(op)?);
         }
+        if data.op == Op::Select {
+            return self.follow_select(inst);
+        }
+        // The conditions of a `select` behind it are not known inside.
+        if self.select.is_some() {
+            return None;
+        }
+        let number = data.results.iter().position(|r| *r == v)?;
+        match data.op.control()? {
+            ControlOp::For(_, ForKind::Serial) => self.follow_loop(inst, number),
+            ControlOp::If => self.follow_branches(inst, number),
+            ControlOp::For(_, ForKind::Parallel | ForKind::Boundary)
+            | ControlOp::Loop(_)
+            | ControlOp::Block(_)
+            | ControlOp::ForEach(..) => None,
+        }
+    }
+
+    fn follow_update(&mut self, inst: Inst, op: AtomicOp) -> Option<()> {
+        if self.op.is_some_and(|other| other != op) {
+            return None;
+        }
+        self.op = Some(op);
+        let args = &self.f.insts[inst].args;
+        let sides = [(args[0], args[1]), (args[1], args[0])];
+        let (sum, operand) = sides.into_iter().find(|(sum, _)| self.leads_here(*sum))?;
+        self.updates.push(Update {
+            after: self.select.unwrap_or(inst),
+            operand,
+            conditions: self.conditions.clone(),
+        });
+        self.follow(sum)
+    }
+
+    fn follow_select(&mut self, inst: Inst) -> Option<()> {
+        let args = &self.f.insts[inst].args;
+        let around = self.select;
+        self.select = around.or(Some(inst));
+        for (holds, side) in [(true, args[1]), (false, args[2])] {
+            self.conditions.push((args[0], holds));
+            self.follow(side)?;
+            self.conditions.pop();
+        }
+        self.select = around;
+        Some(())
+    }
+
+    fn follow_branches(&mut self, inst: Inst, number: usize) -> Option<()> {
+        for r in &self.f.insts[inst].regions {
+            match &self.f.regions[*r].term {
+                Term::Yield(values) => self.follow(values[number])?,
+                // What continues is followed by itself.
+                Term::Unreachable | Term::Continue(..) => {}
+                Term::Break(..) | Term::Return(_) => return None,
+            }
+        }
+        Some(())
     }
 
     /// Whether a value is the sum so far.
@@ -199,36 +212,36 @@ impl Chain<'_> {
             return false;
         };
         let data = &self.f.insts[inst];
-        match data.op {
-            Op::Binary(op) => atomic(op).is_some() && data.args.iter().any(|a| self.leads_here(*a)),
-            Op::For(..) => {
-                let number = data.results.iter().position(|r| *r == v);
-                number.is_some_and(|k| self.leads_here(data.args[3 + k]))
-            }
-            Op::Select => data.args[1..].iter().any(|a| self.leads_here(*a)),
-            Op::If => {
-                let number = data.results.iter().position(|r| *r == v);
-                let yields = data.regions.iter().map(|r| &self.f.regions[*r].term);
-                yields.into_iter().any(|term| match (term, number) {
-                    (Term::Yield(values), Some(number)) => self.leads_here(values[number]),
-                    _ => false,
-                })
-            }
-            _ => false,
+        if let Op::Binary(op) = data.op {
+            return atomic(op).is_some() && data.args.iter().any(|a| self.leads_here(*a));
+        }
+        if data.op == Op::Select {
+            return data.args[1..].iter().any(|a| self.leads_here(*a));
+        }
+        let Some(number) = data.results.iter().position(|r| *r == v) else {
+            return false;
+        };
+        match data.op.control() {
+            Some(ControlOp::For(..)) => self.leads_here(data.args[3 + number]),
+            Some(ControlOp::If) => data.regions.iter().any(|r| match &self.f.regions[*r].term {
+                Term::Yield(values) => self.leads_here(values[number]),
+                Term::Break(..) | Term::Continue(..) | Term::Return(_) | Term::Unreachable => false,
+            }),
+            Some(ControlOp::Loop(_) | ControlOp::Block(_) | ControlOp::ForEach(..)) | None => false,
         }
     }
 }
 
 /// The atomic operation with the same meaning, if it commutes.
 fn atomic(op: BinOp) -> Option<AtomicOp> {
-    match op {
-        BinOp::Add => Some(AtomicOp::Add),
-        BinOp::Mul => Some(AtomicOp::Mul),
-        BinOp::Min => Some(AtomicOp::Min),
-        BinOp::Max => Some(AtomicOp::Max),
-        BinOp::And => Some(AtomicOp::And),
-        BinOp::Or => Some(AtomicOp::Or),
-        BinOp::Xor => Some(AtomicOp::Xor),
-        _ => None,
-    }
+    let pairs = [
+        (BinOp::Add, AtomicOp::Add),
+        (BinOp::Mul, AtomicOp::Mul),
+        (BinOp::Min, AtomicOp::Min),
+        (BinOp::Max, AtomicOp::Max),
+        (BinOp::And, AtomicOp::And),
+        (BinOp::Or, AtomicOp::Or),
+        (BinOp::Xor, AtomicOp::Xor),
+    ];
+    pairs.iter().find(|(b, _)| *b == op).map(|(_, a)| *a)
 }
