@@ -20,6 +20,8 @@ use wuji_ir::layout::{TreeData, TreeMemory};
 use wuji_ir::module::Module;
 use wuji_ir::{Error, Position, Result};
 
+/// The code of the warning about a long loop on one thread.
+const LONG_LOOP: &str = "W0313";
 /// The most kernels whose remarks are kept.
 const MOST_REMARKS: usize = 4096;
 /// The iterations of a serial loop that is worth a warning.
@@ -314,7 +316,9 @@ impl Device {
             .collect();
         let remarks = serial_loops_left(module, options);
         for remark in remarks.into_iter().filter(|r| long.contains(&r.at)) {
-            self.env.log.say(Level::Warn, || format!("W0313: {remark}"));
+            self.env
+                .log
+                .say(Level::Warn, || format!("warning[{LONG_LOOP}]: {remark}"));
         }
     }
 

@@ -346,7 +346,7 @@ fn dependent_loops_under_other_control_flow_are_serial() -> Result<()> {
             320:9: relax.0.3: 8 lanes, 4 vectors at a time"#]],
     );
     let lines = lines.lock().unwrap();
-    assert!(lines.iter().all(|l| l.starts_with("Warn W0313: ")));
+    assert!(lines.iter().all(|l| l.starts_with("Warn warning[W0313]: ")));
     let lines: Vec<&str> = lines
         .iter()
         .map(|l| l.split_once(".rs:").map_or(l.as_str(), |(_, l)| l))

@@ -218,8 +218,8 @@ fn energy(x: &Field<f64, 2>, rounds: i32) -> f64 {
 #[test]
 fn sums_over_two_axes() -> Result<()> {
     let w = world();
-    let x = w.field::<f64, 2>("x", [70, 90])?;
-    let values: Vec<f64> = (0..70 * 90).map(|i| f64::from(i % 37) * 0.25).collect();
+    let x = w.field::<f64, 2>("x", [170, 190])?;
+    let values: Vec<f64> = (0..170 * 190).map(|i| f64::from(i % 37) * 0.25).collect();
     x.copy_from(&values)?;
     let found = energy(&x, 3)?;
     let term = |v: f64| if v > 1.0 { v + v * v + 1.0 } else { v };

@@ -235,6 +235,7 @@ fn pages_show_their_error() {
         };
         let blocks = page.blocks().unwrap();
         let first = format!("error[W{number}]: ");
+        let warning = format!("warning[W{number}]: ");
         let shown = blocks.iter().any(|b| {
             let caused = ["rust", "wir", "console", "python"].contains(&b.language());
             let next = b.next.and_then(|n| blocks.get(n));
@@ -242,7 +243,10 @@ fn pages_show_their_error() {
                 && match b.language() {
                     // The output of a command follows the command.
                     "console" => b.code.contains(&first),
-                    _ => next.is_some_and(|t| t.info == "text" && t.code.starts_with(&first)),
+                    _ => next.is_some_and(|t| {
+                        let begins = |with: &str| t.code.starts_with(with);
+                        t.info == "text" && (begins(&first) || begins(&warning))
+                    }),
                 }
         });
         assert!(

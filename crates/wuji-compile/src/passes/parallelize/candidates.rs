@@ -53,10 +53,20 @@ pub(super) struct Candidates<'a> {
     uses: UseCounts,
     outer: Inst,
     found: Vec<ParallelLoop>,
+    /// Loops with independent iterations that are not worth a task.
+    short: Vec<Inst>,
+}
+
+/// The loops of a kernel that could be parallel.
+#[derive(Default)]
+pub(super) struct Found {
+    pub(super) nests: Vec<Nest>,
+    /// Loops with independent iterations that are not worth a task.
+    pub(super) short: Vec<Inst>,
 }
 
 impl Candidates<'_> {
-    pub(super) fn of(env: &Env, f: &Function, options: &Options) -> Vec<Nest> {
+    pub(super) fn of(env: &Env, f: &Function, options: &Options) -> Found {
         let entry = &f.regions[f.entry].insts;
         let draws = f.insts_in(f.entry).any(|i| f.insts[i].op == Op::Random);
         let possible: Vec<Inst> = entry
@@ -65,10 +75,10 @@ impl Candidates<'_> {
             .filter(|i| can_be_split(f, *i, draws))
             .collect();
         if possible.is_empty() {
-            return Vec::new();
+            return Found::default();
         }
         let structure = Structure::of(f);
-        let mut nests = Vec::new();
+        let mut all = Found::default();
         for outer in possible {
             let mut candidates = Candidates {
                 env,
@@ -79,16 +89,18 @@ impl Candidates<'_> {
                 uses: UseCounts::of(f),
                 outer,
                 found: Vec::new(),
+                short: Vec::new(),
             };
             for region in &f.insts[outer].regions {
                 candidates.look_in(*region);
             }
             let loops = candidates.found;
+            all.short.extend(candidates.short);
             if !loops.is_empty() {
-                nests.push(Nest { outer, loops });
+                all.nests.push(Nest { outer, loops });
             }
         }
-        nests
+        all
     }
 
     fn look_in(&mut self, region: Region) {
@@ -99,12 +111,13 @@ impl Candidates<'_> {
                     continue;
                 }
                 if let Some(sums) = self.independent(*inst) {
-                    if let Some(from) = self.pays(*inst) {
-                        self.found.push(ParallelLoop {
+                    match self.pays(*inst) {
+                        Some(from) => self.found.push(ParallelLoop {
                             inst: *inst,
                             sums,
                             from,
-                        });
+                        }),
+                        None => self.short.push(*inst),
                     }
                     continue;
                 }

@@ -10,7 +10,7 @@ mod candidates;
 use crate::analysis::serial_loops::serial_loops;
 use crate::passes::Cx;
 use crate::remark::{Decision, Remark};
-use candidates::{Candidates, Nest};
+use candidates::{Candidates, Found};
 use rustc_hash::FxHashSet;
 use wuji_ir::entities::Inst;
 use wuji_ir::module::Module;
@@ -21,25 +21,26 @@ pub fn parallelize(m: &mut Module, cx: &mut Cx) -> Result<()> {
     let Some(kernel) = m.kernel else {
         return Ok(());
     };
-    let mut nests = Candidates::of(&m.env, &m.funcs[kernel], &cx.options);
-    nests.retain(|_| cx.fuel());
-    remark_serial_loops(m, &nests, cx);
-    for nest in nests {
+    let mut found = Candidates::of(&m.env, &m.funcs[kernel], &cx.options);
+    found.nests.retain(|_| cx.fuel());
+    remark_serial_loops(m, &found, cx);
+    for nest in found.nests {
         apply::apply(&mut m.env, &mut m.funcs[kernel], nest);
     }
     Ok(())
 }
 
 /// Says which loops run on one thread, though they would be parallel elsewhere in the kernel.
-fn remark_serial_loops(m: &Module, nests: &[Nest], cx: &mut Cx) {
+fn remark_serial_loops(m: &Module, found: &Found, cx: &mut Cx) {
     let Some(f) = m.kernel_func() else {
         return;
     };
-    let parallel: FxHashSet<Inst> = nests.iter().flat_map(|n| n.loops()).collect();
+    let parallel = found.nests.iter().flat_map(|n| n.loops());
+    let independent: FxHashSet<Inst> = parallel.chain(found.short.iter().copied()).collect();
     for serial in serial_loops(m) {
         let body = f.insts[serial.inst].regions[0];
-        let inside = f.insts_in(body).any(|i| parallel.contains(&i));
-        if !inside && !parallel.contains(&serial.inst) {
+        let inside = f.insts_in(body).any(|i| independent.contains(&i));
+        if !inside && !independent.contains(&serial.inst) {
             cx.remarks.push(Remark {
                 task: m.name.clone(),
                 at: Position::of(m, serial.span),
