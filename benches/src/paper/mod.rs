@@ -88,14 +88,15 @@ const fn without(name: &'static str, without: &'static [&'static str], make: Mak
     }
 }
 
-/// The tables of ablations; rows about threads and vectors exist only on a CPU.
+/// The tables of ablations; rows about threads and vectors exist only on a CPU, those about the read-only cache only on a GPU.
 pub fn ablations(device: Device) -> Vec<Ablation> {
     let mut all = vec![particle_layouts(), scratchpads(), elasticity(), solver()];
-    if device == Device::Gpu {
-        let both = |v: &Variant| v.threads == Threads::All && !v.without.contains(&"vectorize");
-        for table in &mut all {
-            table.variants.retain(both);
-        }
+    let exists = |v: &Variant| match device {
+        Device::Cpu => !v.without.contains(&"read_only_cache"),
+        Device::Gpu => v.threads == Threads::All && !v.without.contains(&"vectorize"),
+    };
+    for table in &mut all {
+        table.variants.retain(exists);
     }
     all
 }
@@ -128,6 +129,7 @@ fn scratchpads() -> Ablation {
         full: without("with scratchpads", &[], make),
         variants: vec![
             without("no scratchpads", &["scratchpads"], make),
+            without("no read-only cache", &["read_only_cache"], make),
             without("not staggered", &[], mpm::not_staggered),
             without("AOS grid", &[], mpm::aos_grid),
             without("with scratchpads", &[], make),
@@ -158,6 +160,7 @@ fn elasticity() -> Ablation {
                 &["simplify_lowered", "cleanup"],
                 make,
             ),
+            without("no read-only cache", &["read_only_cache"], make),
             without("AOS instead of SOA", &[], fem::array_of_structs),
             without("all optimizations", &[], make),
         ],
@@ -181,6 +184,7 @@ fn solver() -> Ablation {
             },
             without("no vectorization", &["vectorize"], make),
             without("no access lowering", ACCESS, make),
+            without("no read-only cache", &["read_only_cache"], make),
             without("dense fields instead of blocks", &[], mgpcg::dense),
             without("all optimizations", &[], make),
         ],

@@ -189,6 +189,10 @@ pub const SWITCHES: &[(&str, &str)] = &[
         "long loops that only write use non-temporal stores",
     ),
     (
+        "read_only_cache",
+        "on a GPU, what a task does not write is read through the read-only cache",
+    ),
+    (
         "store_fusion",
         "stores of one iteration to members of a word are one store",
     ),

@@ -134,7 +134,7 @@ impl Unit<'_, '_> {
 
     /// Whether nothing writes to a space while the kernel runs.
     pub(super) fn is_constant(&self, space: Space) -> bool {
-        if self.gpu.is_none() {
+        if self.gpu.is_none() || !self.read_only_cache {
             return false;
         }
         let has = |s: Space| self.written.0.contains(&s);

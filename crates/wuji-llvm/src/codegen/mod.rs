@@ -104,6 +104,8 @@ struct Unit<'c, 'm> {
     gpu: Option<DeviceLayout>,
     /// On a GPU: the memory that the generated code writes to.
     written: Written,
+    /// On a GPU: whether other memory is read through the read-only cache.
+    read_only_cache: bool,
     scopes: AliasScopes,
     groups: AccessGroups,
     /// Declared helper functions.
@@ -143,6 +145,7 @@ impl<'c, 'm> Unit<'c, 'm> {
             tuning,
             gpu,
             written: Written::default(),
+            read_only_cache: !(lowered.options().without.iter()).any(|w| w == "read_only_cache"),
             scopes,
             groups,
             helpers: HashMap::new(),
