@@ -66,6 +66,9 @@ pub struct Options {
     /// Loops with at least this many iterations give each GPU thread a row of neighbours; by default enough to
     /// occupy all threads.
     pub rows_from: Option<u64>,
+    /// Loops in serial code with at least this much work become tasks, if their iterations are independent; by default
+    /// enough to pay for it.
+    pub tasks_from: Option<u64>,
     /// Optimizations to disable, by their names in the pass table.
     pub without: Vec<String>,
     /// The number of optional rewrites, to find a wrong one by bisection.

@@ -49,6 +49,7 @@ pub(super) fn launches(m: &Module, chosen: &Options, lines: &[(Run, Start)]) -> 
         without: without.clone(),
         stream_from: Some(0),
         rows_from: Some(0),
+        tasks_from: Some(0),
         ..Options::default()
     };
     let sparse = !elements::fields(m).is_empty();

@@ -93,6 +93,7 @@ pub(super) fn runs(file: &TestFile, arguments: &str) -> Result<Option<String>, S
         // With calls instead of lowered accesses, so that every file tests calls too.
         Options {
             without: ["access_lowering", "vector_cost"].map(str::to_owned).into(),
+            tasks_from: Some(0),
             ..options.clone()
         },
         // The IR for GPUs.
@@ -100,6 +101,7 @@ pub(super) fn runs(file: &TestFile, arguments: &str) -> Result<Option<String>, S
             functions: options.functions.clone(),
             // Also for short loops, so that as many files as possible test them.
             rows_from: Some(0),
+            tasks_from: Some(0),
             ..options.for_cuda(OLD_GPU)
         },
     ];

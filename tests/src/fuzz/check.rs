@@ -293,6 +293,7 @@ fn passes(
         fuel,
         vector_bits: 128,
         stream_from: Some(0),
+        tasks_from: Some(0),
         ..Options::default()
     };
     let mut cx = Cx::new(&options);

@@ -317,6 +317,7 @@ fn examine(text: &str, seed: u64) -> Result<Reached, (Kind, String)> {
         math: Math::Strict,
         vector_bits: 128,
         debug: dice.chance(20),
+        tasks_from: dice.chance(50).then_some(0),
         ..Options::default()
     };
     let Some(inputs) = inputs::small(&module, &mut dice) else {

@@ -86,6 +86,7 @@ fn launch_on(device: &Device, program: &Program, without: &[&'static str]) -> Re
         math: Math::Strict,
         without: without.iter().map(|w| (*w).to_owned()).collect(),
         stream_from: Some(0),
+        tasks_from: Some(0),
         ..Options::default()
     };
     let mut instance = Instance::new(device, module.clone(), &options)?;

@@ -157,10 +157,11 @@ impl Candidates<'_> {
         let f = self.f;
         let body = f.insts[inst].regions[0];
         let work: u64 = self.work(body).max(1);
-        let fewest = match self.options.target {
-            Target::Cpu => WORTH_A_TASK.div_ceil(work),
-            Target::Cuda => FEWEST_ON_GPU.div_ceil(work),
+        let enough = match self.options.target {
+            Target::Cpu => WORTH_A_TASK,
+            Target::Cuda => FEWEST_ON_GPU,
         };
+        let fewest = self.options.tasks_from.unwrap_or(enough).div_ceil(work);
         if let Some(n) = trips(f, inst) {
             return (n >= fewest).then_some(None);
         }
