@@ -4,6 +4,7 @@ use rustc_hash::FxHashMap;
 use wuji_ir::entities::{Inst, Region, Value};
 use wuji_ir::module::{Function, Term};
 use wuji_ir::ops::{AtomicOp, BinOp, ControlOp, ForKind, Op};
+use wuji_ir::types::BOOL;
 
 /// A carried value to which every iteration applies one operation that commutes.
 pub(crate) struct Sum {
@@ -104,11 +105,25 @@ impl Chain<'_> {
     fn follow_rounds(&mut self, (inst, body): (Inst, Region), number: usize) -> Option<()> {
         let f = self.f;
         let label = f.insts[inst].op.label()?;
-        for r in f.regions_in(body) {
-            match &f.regions[r].term {
-                Term::Continue(l, values) if *l == label => self.follow(values[number])?,
-                Term::Break(l, _) if *l == label => return None,
-                _ => {}
+        let jumps = |r: &Region| match &f.regions[*r].term {
+            Term::Continue(l, _) | Term::Break(l, _) => *l == label,
+            Term::Yield(_) | Term::Return(_) | Term::Unreachable => false,
+        };
+        let ends: Vec<Region> = f.regions_in(body).into_iter().filter(jumps).collect();
+        for end in &ends {
+            let Term::Continue(_, values) = &f.regions[*end].term else {
+                return None;
+            };
+            let known = self.updates.len();
+            self.follow(values[number])?;
+            // No other iteration may end between an update and the end that it is for: it would be lost there.
+            let own = &self.updates[known..];
+            if ends.len() > 1
+                && !own
+                    .iter()
+                    .all(|u| comes_last(f, (body, &ends), *end, u.after))
+            {
+                return None;
             }
         }
         // Every use of the value hands it on.
@@ -180,6 +195,9 @@ impl Chain<'_> {
 
     fn follow_select(&mut self, inst: Inst) -> Option<()> {
         let args = &self.f.insts[inst].args;
+        if self.f.ty(args[0]) != BOOL {
+            return None;
+        }
         let around = self.select;
         self.select = around.or(Some(inst));
         for (holds, side) in [(true, args[1]), (false, args[2])] {
@@ -194,7 +212,15 @@ impl Chain<'_> {
     fn follow_branches(&mut self, inst: Inst, number: usize) -> Option<()> {
         for r in &self.f.insts[inst].regions {
             match &self.f.regions[*r].term {
-                Term::Yield(values) => self.follow(values[number])?,
+                Term::Yield(values) => {
+                    let known = self.updates.len();
+                    self.follow(values[number])?;
+                    // An update before the branch would count in both.
+                    let inside = |u: &Update| self.f.insts_in(*r).any(|i| i == u.after);
+                    if !self.updates[known..].iter().all(inside) {
+                        return None;
+                    }
+                }
                 // What continues is followed by itself.
                 Term::Unreachable | Term::Continue(..) => {}
                 Term::Break(..) | Term::Return(_) => return None,
@@ -230,6 +256,35 @@ impl Chain<'_> {
             Some(ControlOp::Loop(_) | ControlOp::Block(_) | ControlOp::ForEach(..)) | None => false,
         }
     }
+}
+
+/// Whether all other ends of an iteration are before an instruction in the program, and none is in a loop.
+fn comes_last(f: &Function, (body, ends): (Region, &[Region]), own: Region, update: Inst) -> bool {
+    let mut passed = Vec::new();
+    let found = look_for(f, body, update, &mut passed);
+    let others = ends.iter().filter(|end| **end != own);
+    found && others.into_iter().all(|end| passed.contains(end))
+}
+
+/// Collects the regions that end before an instruction, those of loops left out. Whether it is there.
+fn look_for(f: &Function, region: Region, inst: Inst, passed: &mut Vec<Region>) -> bool {
+    for i in &f.regions[region].insts {
+        if *i == inst {
+            return true;
+        }
+        let data = &f.insts[*i];
+        let before = passed.len();
+        let found = data.regions.iter().any(|r| look_for(f, *r, inst, passed));
+        if data.op.label().is_some() {
+            // An earlier round of a loop may come after a later instruction.
+            passed.truncate(before);
+        }
+        if found {
+            return true;
+        }
+    }
+    passed.push(region);
+    false
 }
 
 /// The atomic operation with the same meaning, if it commutes.

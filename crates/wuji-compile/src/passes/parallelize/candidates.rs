@@ -12,10 +12,10 @@ use wuji_ir::ops::*;
 
 /// Work of a loop, in units of cost, that is worth a task of its own.
 const WORTH_A_TASK: u64 = 1 << 14;
+/// The same on a GPU, where one thread is slow.
+const WORTH_A_TASK_ON_GPU: u64 = 32;
 /// The trip count of a loop inside, if it is unknown.
 const MANY: u64 = 16;
-/// On a GPU, the iterations that are worth one.
-const FEWEST_ON_GPU: u64 = 32;
 
 /// A loop that becomes parallel.
 pub(super) struct ParallelLoop {
@@ -159,7 +159,7 @@ impl Candidates<'_> {
         let work: u64 = self.work(body).max(1);
         let enough = match self.options.target {
             Target::Cpu => WORTH_A_TASK,
-            Target::Cuda => FEWEST_ON_GPU,
+            Target::Cuda => WORTH_A_TASK_ON_GPU,
         };
         let fewest = self.options.tasks_from.unwrap_or(enough).div_ceil(work);
         if let Some(n) = trips(f, inst) {
