@@ -552,7 +552,7 @@ impl Walk<'_> {
         let Op::Unique(count) = f.insts[inst].op else {
             return None;
         };
-        if factor.abs() != 1 || !f.regions[body].insts.contains(&inst) {
+        if !matches!(factor, 1 | -1) || !f.regions[body].insts.contains(&inst) {
             return None;
         }
         let mut fields = Vec::new();
@@ -718,7 +718,7 @@ fn single(expr: &Affine, indices: &[Value]) -> Option<(usize, i64, i64)> {
         return None;
     };
     let number = indices.iter().position(|i| *i == v)?;
-    (factor.abs() == 1).then_some((number, factor, expr.constant))
+    matches!(factor, 1 | -1).then_some((number, factor, expr.constant))
 }
 
 /// Whether an instruction, or one in its regions, accesses a field.

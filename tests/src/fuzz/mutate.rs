@@ -6,8 +6,9 @@
 use super::check::{self, Kind, Outcome};
 use super::dice::Dice;
 use super::inputs;
-use super::observe::{interpret, reference};
+use super::observe::{Observation, interpret, reference};
 use super::program::Program;
+use std::ops::RangeInclusive;
 use std::path::Path;
 use wuji_compile::{Cx, Math, Options, PASSES, Pass, run_pass};
 use wuji_ir::interp::Order;
@@ -339,21 +340,9 @@ fn examine(text: &str, seed: u64) -> Result<Reached, (Kind, String)> {
     };
     let program = Program { module, inputs };
     // Programs that fail, run for too long or depend on the order of iterations are only compiled.
-    let expected = reference(&program, MAX_STEPS).ok().filter(|expected| {
-        !sums_floats(&program.module)
-            && [1, 2].into_iter().all(|order| {
-                let order = Order::Shuffled(order);
-                let found = interpret(
-                    &program.module,
-                    false,
-                    order,
-                    &program.inputs,
-                    MAX_STEPS,
-                    None,
-                );
-                found.is_ok_and(|found| found.difference(expected).is_none())
-            })
-    });
+    let expected = reference(&program, MAX_STEPS)
+        .ok()
+        .filter(|seen| !sums_floats(&program.module) && agrees_in_orders(&program, seen, 1..=2));
     let Some(lowered) = compile(program.module.clone(), &options, rest)? else {
         return Ok(Reached::Compiled);
     };
@@ -377,8 +366,31 @@ fn examine(text: &str, seed: u64) -> Result<Reached, (Kind, String)> {
         movers.as_ref(),
     )
     .map_err(|e| check::error(&e))?;
-    check::compare(found, &expected)?;
-    Ok(Reached::Compared)
+    match check::compare(found, &expected) {
+        Ok(()) => Ok(Reached::Compared),
+        // Two orders that agree by chance are common, many are not.
+        Err(_) if !agrees_in_orders(&program, &expected, 3..=66) => Ok(Reached::Compiled),
+        Err(why) => Err(why),
+    }
+}
+
+/// Whether the interpreter sees the same in several random orders of iterations.
+fn agrees_in_orders(
+    program: &Program,
+    expected: &Observation,
+    mut orders: RangeInclusive<u64>,
+) -> bool {
+    orders.all(|order| {
+        let found = interpret(
+            &program.module,
+            false,
+            Order::Shuffled(order),
+            &program.inputs,
+            MAX_STEPS,
+            None,
+        );
+        found.is_ok_and(|found| found.difference(expected).is_none())
+    })
 }
 
 /// Whether a result may depend on the order in which floats are summed.
@@ -457,6 +469,32 @@ mod tests {
     fn tokens_are_the_whole_text() {
         for text in ["", "  v0 = add.f32 v1,\t-2.5f32\n}", "é∞ \"x"] {
             assert_eq!(tokens(text).concat(), text);
+        }
+    }
+
+    #[test]
+    fn programs_that_depend_on_the_order_are_not_compared() {
+        // Minima and maxima of one element do not commute; two random orders agree for some inputs.
+        let text = "tree T0 { dense S1[i: 4] { place f0 } }
+            field f0: i8 in T0.S1(i)
+            tree T1 { dense S1[i: 4] { place f1 } }
+            field f1: i8 in T1.S1(i)
+            kernel fn0() {
+              v2: i32 = const 2
+              foreach L0(v4: i32) in f1 {
+                v5: i8 = load f1[v4]
+                v8: i8 = atomic min f0[v2], v5
+                v9: i8 = atomic max f0[v5], v5
+                continue L0
+              }
+              return
+            }";
+        for seed in 0..300 {
+            let reached = check_text(text, seed).map_err(|damage| damage.why);
+            assert!(
+                matches!(reached, Ok(Reached::Compiled | Reached::Compared)),
+                "{seed}: {reached:?}"
+            );
         }
     }
 

@@ -132,8 +132,16 @@ pub(crate) fn report(m: &Module, kind: &SiteKind) -> String {
         SiteKind::Print(m) => format!("print {m}"),
         SiteKind::TooDeep(_) => "too deep".to_owned(),
         SiteKind::OutOfMemory(..) => "out of memory".to_owned(),
-        SiteKind::ListFull(f) => format!("list full: {}", whole(m, *f)),
+        SiteKind::ListFull(f) => format!("list full: {}", whole(m, first_of_list(m, *f))),
     }
+}
+
+/// The first field of a list: which of several appends finds it full depends on the order.
+fn first_of_list(m: &Module, field: Field) -> Field {
+    let list = (m.fields[field].tree, m.fields[field].node);
+    let mut fields = m.fields.iter();
+    let first = fields.find(|(_, f)| (f.tree, f.node) == list);
+    first.map_or(field, |(first, _)| first)
 }
 
 /// The field that a field is a component of, or a component of a component; otherwise the field.

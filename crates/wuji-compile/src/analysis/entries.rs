@@ -1,8 +1,9 @@
 //! List entries that the loops of a function run over.
 
 use super::affine::{Affine, AffineAnalysis};
+use crate::rewrite::Structure;
 use rustc_hash::FxHashMap;
-use wuji_ir::entities::{Field, Func, Node, Tree, Value};
+use wuji_ir::entities::{Field, Func, Inst, Node, Region, Tree, Value};
 use wuji_ir::layout::{ListEntry, NodeData};
 use wuji_ir::module::{Env, Function, Module};
 use wuji_ir::ops::{Activation, BinOp, CellOp, Effect, Op, Place, TreeAccessOp};
@@ -19,10 +20,27 @@ pub struct Entry {
     /// One per axis on the path to the node: the clamped coordinate, which indices are computed from.
     /// `None` when it is unused.
     pub coords: Vec<Option<Value>>,
+    /// The region that reads the entry.
+    region: Region,
+    /// The instructions of the region before that.
+    earlier: Vec<Inst>,
+}
+
+impl Entry {
+    /// Whether the entry has been read where an instruction is.
+    fn is_visible(&self, structure: &Structure, mut inst: Inst) -> bool {
+        while structure.region_of[inst].expand() != Some(self.region) {
+            match structure.parent(inst) {
+                Some(parent) => inst = parent,
+                None => return false,
+            }
+        }
+        !self.earlier.contains(&inst)
+    }
 }
 
 /// All entries that a function reads.
-pub fn entries(f: &Function) -> Vec<Entry> {
+pub fn entries(f: &Function, structure: &Structure) -> Vec<Entry> {
     let mut found = Vec::new();
     // `loops` clamps coordinates: `max(min(coordinate, last), 0)`.
     let mut least: FxHashMap<Value, Value> = FxHashMap::default();
@@ -39,19 +57,29 @@ pub fn entries(f: &Function) -> Vec<Entry> {
     });
     found
         .into_iter()
-        .map(|(tree, node, inst)| {
+        .filter_map(|(tree, node, inst)| {
+            let region = structure.region_of[inst].expand()?;
+            let insts = f.regions[region].insts.iter().copied();
             let results = &f.insts[inst].results;
             let coords = results[3..]
                 .iter()
                 .map(|c| least.get(c).and_then(|v| most.get(v)).copied());
-            Entry {
+            Some(Entry {
                 tree,
                 node,
                 offset: results[0],
                 coords: coords.collect(),
-            }
+                region,
+                earlier: insts.take_while(|other| *other != inst).collect(),
+            })
         })
         .collect()
+}
+
+/// The entries that have been read where an instruction is.
+pub fn visible(entries: &[Entry], structure: &Structure, inst: Inst) -> Vec<Entry> {
+    let read = entries.iter().filter(|e| e.is_visible(structure, inst));
+    read.cloned().collect()
 }
 
 /// The most blocks along an axis that an index may fall into.
@@ -158,7 +186,7 @@ pub fn near(
         let first = high.add_scaled(&Affine::atom(coord), -1)?.as_constant()?;
         let (a, b) = affine.range_of(&low);
         let count = b.div_euclid(by.into()) + 1;
-        if a < 0 || count > MOST_BLOCKS || first.abs() > 1 << 20 {
+        if a < 0 || count > MOST_BLOCKS || first.unsigned_abs() > 1 << 20 {
             return None;
         }
         axes.push(NearAxis {

@@ -156,7 +156,7 @@ fn counts(
     let bits = f.ty(index).as_scalar().map_or(0, Scalar::bits);
     let (lo, hi) = affine.range(counter);
     let invariant = |v: Value| affine.structure.is_invariant(f, v, body);
-    expr.coefficient(counter).abs() == 1
+    matches!(expr.coefficient(counter), 1 | -1)
         && hi.saturating_sub(lo) < 1i128 << bits
         && expr
             .terms

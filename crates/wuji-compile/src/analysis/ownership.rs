@@ -99,7 +99,7 @@ fn is_unique(f: &Function, expr: &Affine) -> bool {
     let [(v, factor)] = expr.terms[..] else {
         return false;
     };
-    factor.abs() == 1
+    matches!(factor, 1 | -1)
         && f.def(v).is_some_and(|inst| {
             matches!(f.insts[inst].op, Op::Unique(_)) && f.regions[f.entry].insts.contains(&inst)
         })
@@ -110,8 +110,8 @@ fn is_unique(f: &Function, expr: &Affine) -> bool {
 fn belongs_to_iteration(exprs: &[Affine], indices: &[Value]) -> bool {
     indices.iter().all(|index| {
         exprs.iter().filter(|f| f.coefficient(*index) != 0).count() == 1
-            && exprs
-                .iter()
-                .any(|f| f.terms.len() == 1 && f.terms[0].0 == *index && f.terms[0].1.abs() == 1)
+            && exprs.iter().any(|f| {
+                f.terms.len() == 1 && f.terms[0].0 == *index && matches!(f.terms[0].1, 1 | -1)
+            })
     })
 }

@@ -433,7 +433,7 @@ fn moved(by: i64, c: Imm, factor: i64) -> Result<Lane, Refusal> {
     let far = small(c)?
         .checked_mul(factor)
         .and_then(|c| by.checked_add(c));
-    let near = far.filter(|d| d.abs() < 1 << 31);
+    let near = far.filter(|d| d.unsigned_abs() < 1 << 31);
     near.map(Lane::Index)
         .ok_or_else(|| "an index is too large".into())
 }

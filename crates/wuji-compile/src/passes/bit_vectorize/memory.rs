@@ -60,7 +60,9 @@ impl Evaluator<'_> {
                 return Err(format!("`{name}` has no index along axis `{axis}`"));
             };
             let index = self.uniform(&indices[k])?;
-            let by = lo.checked_sub(own[k].1).filter(|d| d.abs() < 1 << 31);
+            let by = lo
+                .checked_sub(own[k].1)
+                .filter(|d| d.unsigned_abs() < 1 << 31);
             let by = by.ok_or_else(|| format!("`{name}` and its words start far apart"))?;
             at.push(Some(self.plus(index, by)));
         }

@@ -366,17 +366,18 @@ struct Whole {
 /// outside the domain is absent like any other.
 fn near_loads(m: &Env, f: &Function) -> FxHashSet<Inst> {
     let mut found = FxHashSet::default();
-    let entries = entries::entries(f);
+    let structure = Structure::of(f);
+    let entries = entries::entries(f, &structure);
     if entries.is_empty() {
         return found;
     }
-    let structure = Structure::of(f);
     let mut affine = AffineAnalysis::new(f, &structure);
     f.walk(|inst| {
         if let Op::Load(access) = &f.insts[inst].op
             && let Place::Field(field) = access.place
             && access.dynamic_steps() == 0
-            && entries::near(m, &mut affine, &entries, field, &f.insts[inst].args).is_some()
+            && let visible = entries::visible(&entries, &structure, inst)
+            && entries::near(m, &mut affine, &visible, field, &f.insts[inst].args).is_some()
         {
             found.insert(inst);
         }

@@ -159,6 +159,7 @@ impl Lower<'_> {
             affine: AffineAnalysis::new(&before, &structure),
             memory: self.memory,
             entries: Vec::new(),
+            visible: Vec::new(),
             neighbours_wanted: false,
             changing: Vec::new(),
             neighbours: FxHashMap::default(),

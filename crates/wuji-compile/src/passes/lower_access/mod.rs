@@ -15,7 +15,7 @@ mod sparse;
 use accessors::Accessors;
 
 use crate::analysis::affine::{Affine, AffineAnalysis};
-use crate::analysis::entries::{Entry, changes_cells, entries, loses_cells};
+use crate::analysis::entries::{Entry, changes_cells, entries, loses_cells, visible};
 use crate::nodes::memories;
 use crate::passes::Cx;
 use crate::rewrite::{Structure, Substitution, demote_local_atomics};
@@ -57,7 +57,7 @@ pub fn lower_access(m: &mut Module, cx: &mut Cx) -> Result<()> {
             .filter(|t| changes_cells(&m.env, &before, *t))
             .collect();
         let mut found = if cx.uses("entries") {
-            entries(&before)
+            entries(&before, &structure)
         } else {
             Vec::new()
         };
@@ -67,6 +67,7 @@ pub fn lower_access(m: &mut Module, cx: &mut Cx) -> Result<()> {
             affine,
             memory: &memory,
             entries: found,
+            visible: Vec::new(),
             neighbours_wanted: cx.uses("neighbours"),
             changing,
             neighbours: FxHashMap::default(),
@@ -91,6 +92,8 @@ struct Lower<'a> {
     memory: &'a PrimaryMap<Tree, TreeMemory>,
     /// List entries that the function's loops run over.
     entries: Vec<Entry>,
+    /// Those that have been read where the current access is.
+    visible: Vec<Entry>,
     neighbours_wanted: bool,
     /// Trees whose cells the function may activate or deactivate.
     changing: Vec<Tree>,
@@ -116,8 +119,13 @@ impl Lower<'_> {
     fn region(&mut self, region: Region) {
         let insts = std::mem::take(&mut self.b.func.regions[region].insts);
         self.b.region = region;
+        let first = insts.first().copied();
         for inst in insts {
             let data = &self.b.func.insts[inst];
+            let reads_entry = matches!(data.op, Op::TreeAccess(TreeAccessOp::Entry, _, _));
+            if first == Some(inst) || reads_entry {
+                self.visible = visible(&self.entries, self.affine.structure, inst);
+            }
             // Hints have no use after this pass.
             if let OpClass::Hint(op) = data.op.class() {
                 match op {

@@ -34,7 +34,7 @@ impl Lower<'_> {
         let near = near(
             self.b.env,
             &mut self.affine,
-            &self.entries,
+            &self.visible,
             field,
             index_args,
         )?;

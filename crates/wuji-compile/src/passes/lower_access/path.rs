@@ -221,7 +221,7 @@ impl Lower<'_> {
 
     /// The list entry of the loop around the access.
     fn entry_of(&self, tree: Tree, node: Node) -> Option<Entry> {
-        let found = self.entries.iter();
+        let found = self.visible.iter();
         let mut found = found.filter(|e| e.tree == tree && e.node == node);
         let first = found.next()?;
         // With several lists the right one is unknown.

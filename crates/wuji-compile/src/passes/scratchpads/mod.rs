@@ -16,7 +16,7 @@ use crate::options::Target;
 use crate::passes::Cx;
 use crate::remark::{Decision, Remark};
 use crate::rewrite::{Map, Structure, Substitution, clone_region};
-use crate::rewrite::{make_scalar, materialize};
+use crate::rewrite::{identity, make_scalar, materialize};
 use parts::Parts;
 use wuji_ir::build::Builder;
 use wuji_ir::entities::{Field, Inst, Label, Local, Region, Value};
@@ -469,8 +469,8 @@ impl Pad {
                 b.push(Op::Store(inside(pad)), &[pad_index, value]);
             }),
             Use::Scatter => self.each(b, order, |b, pad_index, _| {
-                let zero = b.zero(elem);
-                b.push(Op::Store(inside(pad)), &[pad_index, zero]);
+                let neutral = identity(b, AtomicOp::Add, elem);
+                b.push(Op::Store(inside(pad)), &[pad_index, neutral]);
                 if let Some(touched) = touched {
                     let no = b.bool(false);
                     b.push(Op::Store(inside(touched)), &[pad_index, no]);

@@ -203,7 +203,7 @@ impl Finder<'_> {
         let Shape::Strided(stride) = self.shapes.shape(offset) else {
             return None;
         };
-        let short = stride % bytes == 0 && stride.abs() <= LONGEST * bytes;
+        let short = stride % bytes == 0 && stride.saturating_abs() <= LONGEST * bytes;
         if stride == bytes || !short {
             return None;
         }

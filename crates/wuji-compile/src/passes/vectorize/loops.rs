@@ -223,11 +223,17 @@ impl Emitter<'_> {
         // If the loop exits on an empty mask, no lane has reached its end.
         let mut empty = self.empty_mask().to_vec();
         empty.extend(&given[1 + self.parts..]);
-        d.label = Some((fresh, empty));
+        d.label = Some((fresh, empty.clone()));
         self.clear_waiting(&d);
         self.targets.insert(label, JumpTarget::Divergent(d.clone()));
         let exit = self.region(body, 0, Mask::Some(on));
+        let checked = d.next.is_none() && matches!(exit, Exit::Next(..));
         let (values, live) = self.next_turn(exit, &d, &initial);
+        // Uniform stores assume that there is a lane.
+        if !checked {
+            let any = self.any(&live);
+            self.break_unless(any, fresh, empty.into());
+        }
         let mut args: Values = live.iter().copied().collect();
         args.extend(self.flat(&values, &varying));
         self.b.end(Term::Continue(fresh, args));

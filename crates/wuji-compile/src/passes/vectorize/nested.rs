@@ -195,7 +195,9 @@ fn are_independent(
                 let distance = u.offset.add_scaled(&first.offset, -1);
                 let distance = distance.and_then(|d| d.as_constant());
                 let bytes = u.bytes.max(first.bytes);
-                distance.is_some_and(|d| d.saturating_abs().saturating_add(bytes) <= step.abs())
+                distance.is_some_and(|d| {
+                    d.saturating_abs().saturating_add(bytes) <= step.saturating_abs()
+                })
             })
     })
 }
