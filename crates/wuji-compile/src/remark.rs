@@ -30,6 +30,11 @@ pub enum Decision {
         /// Whether there are non-temporal stores.
         streamed: bool,
     },
+    /// The lanes of vectors are the components of the program's own vectors, one iteration at a time.
+    Components {
+        /// The components of the longest vector.
+        lanes: u8,
+    },
     /// The loop is scalar, with the reason.
     Scalar(String),
     /// A field has a scratchpad.
@@ -131,7 +136,10 @@ pub enum Reversal {
 impl Remark {
     /// Whether the loop is vectorized.
     pub fn is_vector(&self) -> bool {
-        matches!(self.decision, Decision::Vectors { .. })
+        matches!(
+            self.decision,
+            Decision::Vectors { .. } | Decision::Components { .. }
+        )
     }
 }
 
@@ -164,6 +172,9 @@ impl fmt::Display for Decision {
                     write!(f, ", non-temporal stores")?;
                 }
                 Ok(())
+            }
+            Decision::Components { lanes } => {
+                write!(f, "{lanes} lanes, the components of its vectors")
             }
             Decision::Scalar(why) => write!(f, "scalar: {why}"),
             Decision::Pad {

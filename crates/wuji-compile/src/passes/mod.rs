@@ -111,7 +111,7 @@ passes! {
     Lowering lower_tree_access = lower_tree_access::lower_tree_access: "tree accesses become loads, stores and calls",
     Optimization privatize = privatize::privatize: "scattered atomics go to per-worker copies of the field",
     Lowering serialize_small = serialize_small::serialize_small: "tasks that are faster on one thread use no atomics",
-    Lowering scalarize = scalarize::scalarize: "vectors, matrices and structs become scalars",
+    Lowering scalarize = scalarize::scalarize: "vectors, matrices and structs become scalars, or vectors of a register",
     Optimization cleanup = simplify::simplify: "`simplify` again, on scalars",
     Optimization vectorize_loads = vectorize_loads::vectorize_loads: "on a GPU, inner loops read four neighbours at a time",
     Optimization narrow_indices = narrow_indices::narrow_indices: "on a GPU, offsets into small trees have 32 bits",
@@ -199,6 +199,10 @@ pub const SWITCHES: &[(&str, &str)] = &[
     (
         "quantized_ownership",
         "stores to words that belong to one iteration are not atomic",
+    ),
+    (
+        "component_vectors",
+        "vectors of the program whose components fill a register stay vectors",
     ),
     (
         "vector_cost",

@@ -116,6 +116,10 @@ impl Entry {
                         Enclosing::If => 1,
                     });
                 }
+                Decision::Components { lanes } => {
+                    out.number(10);
+                    out.number((*lanes).into());
+                }
             }
         }
         out.finish()
@@ -178,6 +182,9 @@ impl Entry {
                     1 => Enclosing::If,
                     _ => return Err("it is malformed"),
                 }),
+                10 => Decision::Components {
+                    lanes: u8::try_from(r.number()?).map_err(|_| "it is malformed")?,
+                },
                 _ => return Err("it is malformed"),
             };
             Ok(Remark { task, at, decision })

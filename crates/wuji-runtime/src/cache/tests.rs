@@ -52,6 +52,7 @@ fn entry(jit: &Jit, times: u32) -> (Key, Entry) {
             interleaved: true,
             streamed: false,
         },
+        Decision::Components { lanes: 16 },
         Decision::Scalar("why".into()),
         Decision::Pad {
             field: "x".into(),

@@ -60,6 +60,11 @@ fn insert(f: &mut Function, mut new: Insertions) {
 /// The arguments of a binary operation on `f32` or `f64`. `f16` has no fused instruction on most processors.
 fn float_args(f: &Function, inst: Inst, op: BinOp) -> Option<(Value, Value)> {
     let data = &f.insts[inst];
-    let wide = |v: Value| matches!(f.ty(v), Type::Scalar(Scalar::F32 | Scalar::F64));
+    let wide = |v: Value| {
+        let (Type::Scalar(s) | Type::Vector(s, _)) = f.ty(v) else {
+            return false;
+        };
+        matches!(s, Scalar::F32 | Scalar::F64)
+    };
     (data.op == Op::Binary(op) && wide(data.args[0])).then(|| (data.args[0], data.args[1]))
 }

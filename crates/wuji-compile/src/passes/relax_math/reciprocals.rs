@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 use wuji_ir::entities::{Inst, Region, Value};
 use wuji_ir::module::Function;
 use wuji_ir::ops::{BinOp, Op};
-use wuji_ir::types::Imm;
+use wuji_ir::types::{Imm, Type};
 
 /// Divisions by one number, of which the reciprocal is computed in one region.
 #[derive(Default)]
@@ -29,17 +29,17 @@ pub(super) fn share(f: &mut Function, cx: &mut Cx) {
         };
         let span = f.spans[group.divisions[0]];
         let ty = f.ty(divisor);
-        let Some(s) = ty.as_scalar() else { continue };
-        let one = f.add_inst(
-            Op::Const(Imm::float(s, 1.0)),
-            [].into_iter().collect(),
-            &[ty],
-            span,
-        );
-        let args = [f.result(one), divisor].into_iter().collect();
-        let reciprocal = f.add_inst(Op::Binary(BinOp::Div), args, &[ty], span);
-        new.entry(before).or_default().extend([one, reciprocal]);
-        let reciprocal = f.result(reciprocal);
+        let Some(s) = ty.elem() else { continue };
+        let mut add = |f: &mut Function, op: Op, args: &[Value], ty: Type| {
+            let inst = f.add_inst(op, args.iter().copied().collect(), &[ty], span);
+            new.entry(before).or_default().push(inst);
+            f.result(inst)
+        };
+        let mut one = add(f, Op::Const(Imm::float(s, 1.0)), &[], Type::Scalar(s));
+        if ty.as_scalar().is_none() {
+            one = add(f, Op::Splat(ty), &[one], ty);
+        }
+        let reciprocal = add(f, Op::Binary(BinOp::Div), &[one, divisor], ty);
         for division in group.divisions {
             let data = &mut f.insts[division];
             data.op = Op::Binary(BinOp::Mul);

@@ -38,7 +38,7 @@ impl Scalarizer<'_> {
         let mut paths = Vec::new();
         self.leaves(ty, &mut access.path.clone(), &mut paths);
         let fixed = rank + access.dynamic_steps();
-        let indices = self.get_all(&args[..fixed]);
+        let indices = self.get_all(&args[..fixed], super::Lists::Flat);
         let operands: Vec<Parts> = args[fixed..].iter().map(|a| self.get(*a)).collect();
         let mut out = Parts::new();
         for (k, path) in paths.into_iter().enumerate() {

@@ -1,4 +1,5 @@
-//! Takes vectors, matrices and structs apart, so that only scalars are left.
+//! Takes vectors, matrices and structs apart, so that only scalars are left, and vectors whose components are the lanes of
+//! a register ([`keep`]).
 //!
 //! Parameters, results, carried values and arguments become as many as they have scalars, in the order
 //! of [`Structs::flatten`](wuji_ir::types::Structs::flatten). A local becomes one local per scalar.
@@ -7,10 +8,13 @@
 
 mod access;
 mod algebra;
+mod keep;
 
 use super::Cx;
 use algebra::Parts;
 use cranelift_entity::SecondaryMap;
+use cranelift_entity::packed_option::PackedOption;
+use keep::Kept;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use wuji_ir::build::Builder;
@@ -21,9 +25,13 @@ use wuji_ir::types::{Scalar, Type};
 use wuji_ir::{Error, Position, Result};
 
 /// The pass; the [module](self) describes it.
-pub fn scalarize(module: &mut Module, _: &mut Cx) -> Result<()> {
+pub fn scalarize(module: &mut Module, cx: &mut Cx) -> Result<()> {
     if module.funcs.values().all(is_scalar) {
         return Ok(());
+    }
+    let mut kept: SecondaryMap<Func, Kept> = SecondaryMap::new();
+    for func in module.funcs.keys() {
+        kept[func] = Kept::choose(module, func, cx);
     }
     // All signatures first, so that calls fit while bodies are rebuilt.
     for func in module.funcs.keys() {
@@ -37,7 +45,7 @@ pub fn scalarize(module: &mut Module, _: &mut Cx) -> Result<()> {
         let Signature { params, results } = &module.env.signatures[func];
         let mut new = Function::new(f.name.clone(), params, results);
         new.traits = f.traits;
-        rebuild(&mut module.env, f, &mut new)?;
+        rebuild(&mut module.env, f, &mut new, kept[func])?;
         *f = new;
     }
     Ok(())
@@ -66,7 +74,7 @@ fn flatten(module: &Env, types: &[Type]) -> Vec<Type> {
         .collect()
 }
 
-fn rebuild(module: &mut Env, old: &Function, new: &mut Function) -> Result<()> {
+fn rebuild(module: &mut Env, old: &Function, new: &mut Function, kept: Kept) -> Result<()> {
     new.labels = old.labels;
     let mut locals: SecondaryMap<Local, Vec<Local>> = SecondaryMap::new();
     for (local, data) in old.locals.iter() {
@@ -94,18 +102,24 @@ fn rebuild(module: &mut Env, old: &Function, new: &mut Function) -> Result<()> {
     let mut s = Scalarizer {
         b: Builder::new(module, new),
         old,
+        kept,
+        whole: SecondaryMap::new(),
         parts: SecondaryMap::new(),
         pool: Vec::with_capacity(old.values.len() * 2),
         locals,
         sites: FxHashMap::default(),
     };
-    s.name_all(&old.regions[old.entry].params, &params);
+    s.b.region = entry;
+    s.name_all(&old.regions[old.entry].params, &params, Lists::Flat);
     s.fill(old.entry, entry)
 }
 
 struct Scalarizer<'a> {
     b: Builder<'a>,
     old: &'a Function,
+    kept: Kept,
+    /// The new vectors of old ones that stay vectors.
+    whole: SecondaryMap<Value, PackedOption<Value>>,
     /// Where the scalars of an old value start in the pool, and how many there are.
     parts: SecondaryMap<Value, (u32, u32)>,
     pool: Vec<Value>,
@@ -114,7 +128,20 @@ struct Scalarizer<'a> {
     sites: FxHashMap<Site, Site>,
 }
 
+/// What a list of parameters, results or arguments has for a vector that stays one.
+#[derive(Copy, Clone, PartialEq, Eq)]
+enum Lists {
+    /// The vector: in control flow.
+    Whole,
+    /// Its scalars: where another function or the runtime reads the list.
+    Flat,
+}
+
 impl Scalarizer<'_> {
+    fn keeps(&self, old: Value) -> bool {
+        self.kept.contains(self.old.ty(old))
+    }
+
     fn scalars(&self, ty: Type) -> Vec<Scalar> {
         self.b.env.structs.flatten(ty)
     }
@@ -126,21 +153,44 @@ impl Scalarizer<'_> {
         }
     }
 
+    /// Names the scalars of an old value.
     fn name(&mut self, old: Value, new: &[Value]) {
+        if self.keeps(old) {
+            let ty = self.old.ty(old);
+            let vector = self.b.value(Op::Compose(ty), new);
+            self.whole[old] = vector.into();
+            return;
+        }
         self.parts[old] = (self.pool.len() as u32, new.len() as u32);
         self.pool.extend_from_slice(new);
     }
 
-    /// Deals a flat list of new values out to old ones.
-    fn name_all(&mut self, old: &[Value], mut new: &[Value]) {
+    /// Deals a list of new values out to old ones.
+    fn name_all(&mut self, old: &[Value], mut new: &[Value], lists: Lists) {
         for v in old {
-            let (mine, rest) = new.split_at(self.width(self.old.ty(*v)));
-            self.name(*v, mine);
+            let whole = lists == Lists::Whole && self.keeps(*v);
+            let width = if whole {
+                1
+            } else {
+                self.width(self.old.ty(*v))
+            };
+            let (mine, rest) = new.split_at(width);
+            match mine {
+                [vector] if whole => self.whole[*v] = (*vector).into(),
+                scalars => self.name(*v, scalars),
+            }
             new = rest;
         }
     }
 
-    fn get(&self, old: Value) -> Parts {
+    /// The scalars of an old value.
+    fn get(&mut self, old: Value) -> Parts {
+        if let Some(vector) = self.whole[old].expand() {
+            let lanes = self.old.ty(old).lanes().unwrap_or(1);
+            return (0..lanes)
+                .map(|k| self.b.value(Op::Extract(k), &[vector]))
+                .collect();
+        }
         let (start, len) = self.parts[old];
         let start = start as usize;
         self.pool[start..start + len as usize]
@@ -149,16 +199,36 @@ impl Scalarizer<'_> {
             .collect()
     }
 
-    fn get_all(&self, old: &[Value]) -> Values {
-        old.iter().flat_map(|v| self.get(*v)).collect()
+    /// The vector that an old one stays, or a scalar.
+    fn get_whole(&mut self, old: Value) -> Value {
+        match self.whole[old].expand() {
+            Some(vector) => vector,
+            None => self.get(old)[0],
+        }
     }
 
-    fn types(&self, values: &[Value]) -> Vec<Type> {
-        values
-            .iter()
-            .flat_map(|v| self.scalars(self.old.ty(*v)))
-            .map(Type::Scalar)
-            .collect()
+    fn get_all(&mut self, old: &[Value], lists: Lists) -> Values {
+        let mut all = Values::new();
+        for v in old {
+            match self.whole[*v].expand() {
+                Some(vector) if lists == Lists::Whole => all.push(vector),
+                _ => all.extend(self.get(*v)),
+            }
+        }
+        all
+    }
+
+    fn types(&self, values: &[Value], lists: Lists) -> Vec<Type> {
+        let mut all = Vec::new();
+        for v in values {
+            let ty = self.old.ty(*v);
+            if lists == Lists::Whole && self.kept.contains(ty) {
+                all.push(ty);
+            } else {
+                all.extend(self.scalars(ty).into_iter().map(Type::Scalar));
+            }
+        }
+        all
     }
 
     /// Rebuilds the body of an old region in a new one whose parameters are there.
@@ -168,24 +238,24 @@ impl Scalarizer<'_> {
         for inst in &f.regions[old].insts {
             self.inst(*inst)?;
         }
+        self.b.span = f.regions[old].term_span;
         let term = match &f.regions[old].term {
-            Term::Yield(v) => Term::Yield(self.get_all(v)),
-            Term::Break(l, v) => Term::Break(*l, self.get_all(v)),
-            Term::Continue(l, v) => Term::Continue(*l, self.get_all(v)),
-            Term::Return(v) => Term::Return(self.get_all(v)),
+            Term::Yield(v) => Term::Yield(self.get_all(v, Lists::Whole)),
+            Term::Break(l, v) => Term::Break(*l, self.get_all(v, Lists::Whole)),
+            Term::Continue(l, v) => Term::Continue(*l, self.get_all(v, Lists::Whole)),
+            Term::Return(v) => Term::Return(self.get_all(v, Lists::Flat)),
             Term::Unreachable => Term::Unreachable,
         };
-        self.b.span = f.regions[old].term_span;
         self.b.end(term);
         self.b.region = outer;
         Ok(())
     }
 
-    /// An instruction that owns regions or calls: all lists become flat.
-    fn control(&mut self, inst: Inst) -> Result<()> {
+    /// An instruction that owns regions or calls, with all its lists.
+    fn control(&mut self, inst: Inst, lists: Lists) -> Result<()> {
         let data = &self.old.insts[inst];
-        let args = self.get_all(&data.args);
-        let types = self.types(&data.results);
+        let args = self.get_all(&data.args, lists);
+        let types = self.types(&data.results, lists);
         let mut op = data.op.clone();
         if let Op::Report(site) = &mut op {
             *site = self.site(*site);
@@ -193,15 +263,15 @@ impl Scalarizer<'_> {
         let new = self.b.push_typed(op, &args, &types);
         for r in &data.regions {
             let params = &self.old.regions[*r].params;
-            let types = self.types(params);
+            let types = self.types(params, lists);
             let region = self.b.func.add_region(&types);
             let values = self.b.func.regions[region].params.clone();
-            self.name_all(params, &values);
+            self.name_all(params, &values, lists);
             self.fill(*r, region)?;
             self.b.func.insts[new].regions.push(region);
         }
         let results = self.b.func.insts[new].results.clone();
-        self.name_all(&data.results, &results);
+        self.name_all(&data.results, &results, lists);
         Ok(())
     }
 
@@ -268,7 +338,7 @@ impl Scalarizer<'_> {
                 let scalar = self.get(args[0]);
                 (0..self.width(to)).map(|_| scalar[0]).collect()
             }
-            ComponentOp::Compose(_) => self.get_all(args),
+            ComponentOp::Compose(_) => self.get_all(args, Lists::Flat).into_iter().collect(),
             ComponentOp::Extract(k) => {
                 let range = self.component(self.old.ty(args[0]), k);
                 self.get(args[0])[range].iter().copied().collect()
@@ -298,9 +368,59 @@ impl Scalarizer<'_> {
         }
     }
 
+    /// An operation on vectors that stay vectors, if it is one.
+    fn whole(&mut self, data: &InstData) -> Option<Option<Value>> {
+        let InstData {
+            op, args, results, ..
+        } = data;
+        let stays = |s: &Self, v: Option<&Value>| v.is_some_and(|v| s.keeps(*v));
+        match op.class() {
+            OpClass::Elementwise(_) if !self.kept.is_whole(self.old, data) => None,
+            OpClass::Elementwise(_)
+            | OpClass::Component(ComponentOp::Splat(_))
+            | OpClass::Memory(MemoryOp::Load(..))
+                if stays(self, results.first()) =>
+            {
+                let args: Values = args.iter().map(|a| self.get_whole(*a)).collect();
+                Some(Some(self.b.value(op.clone(), &args)))
+            }
+            OpClass::Component(ComponentOp::Extract(_)) if stays(self, args.first()) => {
+                let vector = self.get_whole(args[0]);
+                Some(Some(self.b.value(op.clone(), &[vector])))
+            }
+            OpClass::Memory(MemoryOp::Store(_)) if stays(self, args.get(1)) => {
+                let args: Values = args.iter().map(|a| self.get_whole(*a)).collect();
+                self.b.push(op.clone(), &args);
+                Some(None)
+            }
+            OpClass::Constant(_)
+            | OpClass::Elementwise(_)
+            | OpClass::Component(_)
+            | OpClass::Reduce(_)
+            | OpClass::Algebra(_)
+            | OpClass::Query(_)
+            | OpClass::Hint(_)
+            | OpClass::Access(..)
+            | OpClass::Cell(..)
+            | OpClass::TreeAccess(..)
+            | OpClass::Memory(_)
+            | OpClass::Control(_)
+            | OpClass::Call(_)
+            | OpClass::Random
+            | OpClass::Thread(_)
+            | OpClass::Check(_) => None,
+        }
+    }
+
     fn inst(&mut self, inst: Inst) -> Result<()> {
         let f = self.old;
         self.b.span = f.spans[inst];
+        if let Some(value) = self.whole(&f.insts[inst]) {
+            if let (Some(old), Some(value)) = (f.insts[inst].results.first(), value) {
+                self.name_all(&[*old], &[value], Lists::Whole);
+            }
+            return Ok(());
+        }
         let InstData {
             op, args, results, ..
         } = &f.insts[inst];
@@ -340,11 +460,13 @@ impl Scalarizer<'_> {
             | OpClass::Hint(_)
             | OpClass::Cell(..)
             | OpClass::TreeAccess(..)
-            | OpClass::Control(_)
             | OpClass::Call(_)
             | OpClass::Random
             | OpClass::Thread(_)
-            | OpClass::Check(CheckOp::Index(_) | CheckOp::Report(_)) => return self.control(inst),
+            | OpClass::Check(CheckOp::Index(_) | CheckOp::Report(_)) => {
+                return self.control(inst, Lists::Flat);
+            }
+            OpClass::Control(_) => return self.control(inst, Lists::Whole),
             OpClass::Check(CheckOp::Print(_) | CheckOp::Assert(_)) => {
                 // Their messages are typed by whole values; `lower_checks` takes them apart.
                 if args.iter().any(|a| f.ty(*a).as_scalar().is_none()) {
@@ -354,7 +476,7 @@ impl Scalarizer<'_> {
                     )
                     .at(Position::of(self.b.env, f.spans[inst])));
                 }
-                return self.control(inst);
+                return self.control(inst, Lists::Flat);
             }
         };
         if let Some(result) = results.first() {

@@ -3,7 +3,7 @@
 //! Functions of vectors round differently from those of scalars. Where a loop will run in vectors, its scalar code calls the
 //! function of the same vectors too, with the argument in every lane.
 
-use super::{LoopFacts, nested};
+use super::{LoopFacts, components, nested};
 use crate::passes::Cx;
 use crate::passes::vectorize::shapes::Shape;
 use crate::rewrite::Structure;
@@ -51,6 +51,9 @@ fn calls_in(m: &Module, f: &Function, simd: Option<bool>, cx: &Cx) -> Vec<(Inst,
     let mut found = Vec::new();
     // Most kernels have none, and are done here.
     if f.traits.precise || !f.insts_in(f.entry).any(|i| is_function(&i)) {
+        return found;
+    }
+    if components(f).is_some() {
         return found;
     }
     let (loops, wide) = nested::choose(&m.env, f);

@@ -40,7 +40,7 @@ use wuji_ir::entities::*;
 use wuji_ir::layout::TreeMemory;
 use wuji_ir::module::*;
 use wuji_ir::ops::*;
-use wuji_ir::types::{I64, Imm, Scalar};
+use wuji_ir::types::{I64, Imm, Scalar, Type};
 use wuji_ir::{Position, Result};
 
 /// The pass; the [module](self) describes it.
@@ -69,6 +69,10 @@ fn vectorize_task(m: &mut Module, t: usize, small: &FxHashSet<Tree>, cx: &mut Cx
         return Vec::new();
     };
     let (func, simd) = (task.func, hints.simd);
+    if let Some(lanes) = components(&m.funcs[func]) {
+        let loops = innermost(&m.funcs[func]);
+        return vec![Decision::Components { lanes }; loops.len()];
+    }
     let iterations = streams::iterations(task).filter(|_| cx.uses("streams"));
     let (loops, wide) = nested::choose(&m.env, &m.funcs[func]);
     if let Some(wide) = wide {
@@ -120,6 +124,19 @@ fn vectorize_task(m: &mut Module, t: usize, small: &FxHashSet<Tree>, cx: &mut Cx
         });
     }
     decisions
+}
+
+/// The lanes of a function's longest vector: `scalarize` has kept it.
+fn components(f: &Function) -> Option<u8> {
+    let mut most = None;
+    f.walk(|inst| {
+        for result in &f.insts[inst].results {
+            if let Type::Vector(_, n) = f.ty(*result) {
+                most = most.max(Some(n as u8));
+            }
+        }
+    });
+    most
 }
 
 /// The analyses of a loop that can be vectorized.
