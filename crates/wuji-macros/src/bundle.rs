@@ -1,12 +1,13 @@
 //! `#[derive(Fields)]` and `#[kernel] impl`.
 
+use crate::closure::closure_arity;
 use crate::function::{self, Form};
 use crate::scope::unsupported;
 use proc_macro2::{TokenStream, TokenTree};
 use quote::{format_ident, quote, quote_spanned};
 use syn::{
-    Attribute, Data, DeriveInput, Error, FnArg, Ident, ImplItem, ImplItemFn, ItemFn, ItemImpl,
-    Meta, Pat, Result, parse_quote, spanned::Spanned,
+    Attribute, Data, DeriveInput, Error, FnArg, GenericParam, Generics, Ident, ImplItem,
+    ImplItemFn, ItemFn, ItemImpl, Meta, Pat, Result, parse_quote, spanned::Spanned,
 };
 
 pub(crate) fn derive(item: TokenStream) -> TokenStream {
@@ -36,9 +37,9 @@ fn derive_fields(input: &DeriveInput) -> Result<TokenStream> {
         }
     }
     let name = &input.ident;
-    let names = members
-        .iter()
-        .flat_map(|m| m.iter().map(ToString::to_string));
+    let names: Vec<String> = (members.iter())
+        .flat_map(|m| m.iter().map(ToString::to_string))
+        .collect();
     let mut generics = input.generics.clone();
     if !generics.params.is_empty() {
         let clause = generics.make_where_clause();
@@ -60,14 +61,23 @@ fn derive_fields(input: &DeriveInput) -> Result<TokenStream> {
     let spanned: Vec<Ident> = spanned.collect();
     let arguments = spanned
         .iter()
-        .map(|m| quote_spanned!(m.span()=> ::wuji::bundle::Member::member(&self.#m)?));
+        .map(|m| quote_spanned!(m.span()=> ::wuji::bundle::Member::member(&self.#m, __wanted)?));
     let worlds = spanned
         .iter()
         .map(|m| quote_spanned!(m.span()=> ::wuji::bundle::Member::member_world(&self.#m)));
     Ok(quote! {
         impl #impl_generics ::wuji::bundle::Member for #name #type_generics #clause {
-            fn member(&self) -> ::wuji::Result<::wuji::args::Arg<'_>> {
-                ::core::result::Result::Ok(::wuji::args::Arg::bundle(::std::vec![#((#names, #arguments)),*]))
+            fn member(
+                &self,
+                __wanted: ::wuji::bundle::Wanted,
+            ) -> ::wuji::Result<::wuji::args::Arg<'_>> {
+                let mut __members = ::std::vec::Vec::new();
+                #(
+                    if let ::core::option::Option::Some(__wanted) = __wanted.of(#names) {
+                        __members.push((#names, #arguments));
+                    }
+                )*
+                ::core::result::Result::Ok(::wuji::args::Arg::bundle(__members))
             }
 
             fn member_world(&self) -> ::core::option::Option<&::wuji::World> {
@@ -82,7 +92,7 @@ fn derive_fields(input: &DeriveInput) -> Result<TokenStream> {
 
         impl #borrowed ::wuji::args::KernelArg<'__w> for &'__w #name #type_generics #clause {
             fn arg(self) -> ::wuji::Result<::wuji::args::Arg<'__w>> {
-                ::wuji::bundle::Member::member(self)
+                ::wuji::bundle::Member::member(self, ::wuji::bundle::Wanted::ALL)
             }
         }
 
@@ -139,13 +149,13 @@ fn expand(attribute: &TokenStream, mut item: ItemImpl) -> Result<TokenStream> {
     }
     for part in &mut item.items {
         if let ImplItem::Fn(f) = part {
-            *part = ImplItem::Verbatim(method(attribute, f));
+            *part = ImplItem::Verbatim(method(attribute, &item.generics, f));
         }
     }
     Ok(quote!(#item))
 }
 
-fn method(attribute: &TokenStream, f: &ImplItemFn) -> TokenStream {
+fn method(attribute: &TokenStream, generics: &Generics, f: &ImplItemFn) -> TokenStream {
     let (own, attrs): (Vec<&Attribute>, Vec<&Attribute>) = f.attrs.iter().partition(|a| is_ours(a));
     let (kernel, arguments) = match own[..] {
         [] => (true, Ok(attribute.clone())),
@@ -162,7 +172,64 @@ fn method(attribute: &TokenStream, f: &ImplItemFn) -> TokenStream {
         sig: f.sig.clone(),
         block: Box::new(f.block.clone()),
     };
-    function::expand_function_item(arguments, &f, kernel, Form::Method)
+    let beside = (!kernel).then(|| nested_func(generics, &f)).flatten();
+    let expanded = function::expand_function_item(arguments, &f, kernel, Form::Method);
+    quote!(#beside #expanded)
+}
+
+/// The companion of a `#[func]` of a bundle: through it, kernels of other bundles find the function from a value of the type.
+/// A closure has no type that the companion could name.
+fn nested_func(generics: &Generics, f: &ItemFn) -> Option<TokenStream> {
+    f.sig.receiver()?;
+    let mut sig = function::with_bundle(f).ok()?.sig;
+    function::take_data(&mut sig);
+    let companion = function::companion_name(&sig.ident);
+    let types = sig.inputs.iter().map(|input| match input {
+        FnArg::Typed(p) if closure_arity(&sig, &p.ty).is_none() => Some(&p.ty),
+        FnArg::Typed(_) | FnArg::Receiver(_) => None,
+    });
+    let Some(types) = types.collect::<Option<Vec<_>>>() else {
+        let vis = &f.vis;
+        return Some(quote! {
+            #[doc(hidden)]
+            #[allow(dead_code)]
+            #vis fn #companion(&self) -> ::wuji::__private::TakesClosures {
+                ::wuji::__private::TakesClosures
+            }
+        });
+    };
+    let own_generics = generic_names(&sig.generics);
+    let mut captured = generic_names(generics);
+    captured.extend(own_generics.iter().cloned());
+    let turbofish = (!own_generics.is_empty()).then(|| quote!(::<#(#own_generics),*>));
+    let (vis, name, params, clause) = (
+        &f.vis,
+        &sig.ident,
+        &sig.generics.params,
+        &sig.generics.where_clause,
+    );
+    let result = function::result_type(&sig.output);
+    Some(quote! {
+        #[doc(hidden)]
+        #[allow(dead_code, clippy::all)]
+        #vis fn #companion<#params>(
+            &self,
+        ) -> ::wuji::__private::BundleFunc<
+            impl ::core::ops::Fn(#(#types),*) -> #result + ::core::marker::Copy + use<#(#captured),*>
+        > #clause {
+            ::wuji::__private::BundleFunc::new(Self::#name #turbofish)
+        }
+    })
+}
+
+/// The names of type and const parameters.
+fn generic_names(generics: &Generics) -> Vec<Ident> {
+    let name = |p: &GenericParam| match p {
+        GenericParam::Lifetime(_) => None,
+        GenericParam::Type(t) => Some(t.ident.clone()),
+        GenericParam::Const(c) => Some(c.ident.clone()),
+    };
+    generics.params.iter().filter_map(name).collect()
 }
 
 /// Whether it is `#[kernel]` or `#[func]`.

@@ -170,7 +170,8 @@ impl Walker {
         {
             return self.call(e, &call);
         }
-        if (self.data(&m.receiver).is_some() || (self.is_chain(&m.receiver) && is_query(m)))
+        if (is_query(m) || !self.is_member(&m.receiver))
+            && (self.data(&m.receiver).is_some() || self.is_chain(&m.receiver))
             && let Some(var) = self.data_variable(&m.receiver)?
         {
             let lets = self.take_lets();

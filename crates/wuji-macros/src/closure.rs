@@ -86,6 +86,15 @@ impl Walker {
         }
     }
 
+    /// Whether an argument is a closure.
+    pub(crate) fn is_closure(&self, e: &Expr) -> bool {
+        match e {
+            Expr::Closure(_) => true,
+            Expr::Reference(r) => self.closure_variable(&r.expr).is_some(),
+            _ => self.closure_variable(e).is_some(),
+        }
+    }
+
     fn closure_variable(&self, e: &Expr) -> Option<usize> {
         self.variable(e)
             .filter(|v| self.vars[*v].kind == VarKind::Closure)

@@ -2,7 +2,7 @@
 
 use crate::closure::{closure_arity, instance_key};
 use crate::member::{shared_receiver, without_self};
-use crate::params::{is_host_array, member_names, parameter, walk_params};
+use crate::params::{is_host_array, parameter, walk_params};
 use crate::reference::{BUNDLE, is_value_reference};
 use crate::scope::{Walker, unsupported};
 use crate::span::{at, ends, helper, own, parens};
@@ -79,7 +79,7 @@ pub(crate) fn expand_function_item(
 }
 
 /// A `#[func]` that takes the bundle as its first argument. For rustc it is no method, so that the host cannot call it.
-fn with_bundle(f: &ItemFn) -> Result<ItemFn> {
+pub(crate) fn with_bundle(f: &ItemFn) -> Result<ItemFn> {
     let mut f = f.clone();
     let Some(receiver) = f.sig.receiver() else {
         return Ok(f);
@@ -364,7 +364,7 @@ pub(crate) fn companion_name(method: &Ident) -> Ident {
 }
 
 /// Changes the types of reference parameters to types that only kernels can pass, and returns their names.
-fn take_data(sig: &mut Signature) -> Vec<Ident> {
+pub(crate) fn take_data(sig: &mut Signature) -> Vec<Ident> {
     let mut names = Vec::new();
     let signature = sig.clone();
     for input in &mut sig.inputs {
@@ -397,7 +397,7 @@ fn stub(f: &ItemFn, kernel: bool, error: Error) -> TokenStream {
     quote!(#beside #(#attrs)* #[allow(unused_variables, unused_mut, improper_ctypes_definitions, clippy::all)] #vis #sig { #error loop {} })
 }
 
-fn result_type(output: &ReturnType) -> TokenStream {
+pub(crate) fn result_type(output: &ReturnType) -> TokenStream {
     match output {
         ReturnType::Default => quote!(()),
         ReturnType::Type(_, ty) => quote!(#ty),
@@ -433,11 +433,8 @@ fn expand_function(f: &ItemFn, kernel: bool, options: &Options) -> Result<TokenS
     let mut w = Walker::new(kernel, sig.ident.span());
     let mut params = walk_params(&mut w, f)?;
     let (shadow, body) = w.statements(&f.block, kernel)?;
-    let mut names = Vec::new();
     if kernel {
         params.finish(&mut w);
-    } else {
-        names = member_names(&w);
     }
 
     let name = sig.ident.to_string();
@@ -446,13 +443,6 @@ fn expand_function(f: &ItemFn, kernel: bool, options: &Options) -> Result<TokenS
     let shared = (0u32..).zip(&w.vars).filter(|v| v.1.shared).map(|v| v.0);
     let asts = &params.asts;
     let body = quote!(Expr { at: #block_at, kind: Kind::Block(Block { label: None, #body }) });
-    let body = if names.is_empty() {
-        body
-    } else {
-        quote!(Expr { at: #block_at, kind: Kind::Block(Block {
-            label: None, statements: &[#(#names),*], value: Some(&#body)
-        }) })
-    };
     let source = quote! {
         static __AST: ::wuji::__private::ast::Ast = {
             #[allow(unused_imports)]
@@ -559,10 +549,15 @@ fn expand_function(f: &ItemFn, kernel: bool, options: &Options) -> Result<TokenS
     })
 }
 
-/// The statements between the braces of a block.
+/// The statements between the braces of a block, with the trait that chains of members need.
 fn inside(block: TokenStream) -> TokenStream {
-    match block.into_iter().next() {
+    let statements = match block.into_iter().next() {
         Some(proc_macro2::TokenTree::Group(g)) => g.stream(),
         _ => TokenStream::new(),
+    };
+    quote! {
+        #[allow(unused_imports)]
+        use ::wuji::__private::Opened as _;
+        #statements
     }
 }

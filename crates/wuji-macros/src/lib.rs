@@ -25,6 +25,7 @@ mod manifest;
 mod matching;
 mod member;
 mod method;
+mod nested;
 mod operator;
 mod params;
 mod pattern;

@@ -7,23 +7,21 @@ use crate::pattern::member as member_name;
 use crate::place::both;
 use crate::scope::{Code, VarKind, Walker, unsupported};
 use crate::span::{ends, helper, node, parens};
-use proc_macro2::{Delimiter, Ident, TokenStream, TokenTree};
+use proc_macro2::{Ident, TokenStream, TokenTree};
 use quote::{ToTokens, quote, quote_spanned};
-use std::cell::{Cell, RefCell};
-use syn::{
-    Error, Expr, ExprCall, ExprIndex, ExprMethodCall, Member, Pat, Result, spanned::Spanned,
-};
+use std::cell::RefCell;
+use syn::{Error, Expr, ExprCall, ExprIndex, ExprMethodCall, Pat, Result, spanned::Spanned};
 
 /// The bundles of a function, and what it uses of them.
 #[derive(Default)]
 pub(crate) struct Members {
     roots: Vec<Root>,
-    aliases: Vec<Alias>,
+    /// The members that the body uses, by the variable of their bundle. The path of a whole bundle is empty.
+    used: RefCell<Vec<(usize, Vec<String>)>>,
     /// Names of data for the next node of the static data.
     lets: Vec<TokenStream>,
     /// The shadow of data that has such a name.
     shadows: Vec<(usize, TokenStream)>,
-    whole: RefCell<Vec<usize>>,
 }
 
 /// A variable that may be a bundle.
@@ -33,90 +31,39 @@ struct Root {
     ty: Option<TokenStream>,
 }
 
-/// A member that the body mentions.
-struct Alias {
-    var: usize,
-    root: usize,
-    path: Vec<Ident>,
-    used: Cell<bool>,
-}
-
-/// A member that a kernel uses: the variable, and the expression on the host.
-pub(crate) struct UsedMember {
-    pub(crate) var: u32,
-    pub(crate) root: u32,
-    pub(crate) path: Vec<Ident>,
-}
-
 impl Walker {
-    /// Declares a variable that may be a bundle, and the members of it that the body mentions.
-    pub(crate) fn declare_root(
-        &mut self,
-        name: &Ident,
-        ty: Option<TokenStream>,
-        body: &TokenStream,
-    ) -> u32 {
+    /// Declares a parameter that may be a bundle.
+    pub(crate) fn declare_root(&mut self, name: &Ident, ty: TokenStream) -> u32 {
         let var = self.declare(&name.to_string(), VarKind::Data { exclusive: false });
-        let root = var as usize;
-        self.members.roots.push(Root { var: root, ty });
-        let mut paths = Vec::new();
-        find_paths(body.clone(), name, &mut paths);
-        for path in paths {
-            let names: Vec<String> = path.iter().map(Ident::to_string).collect();
-            let spelled = format!("{name}.{}", names.join("."));
-            let var = self.declare(&spelled, VarKind::Member) as usize;
-            self.members.aliases.push(Alias {
-                var,
-                root,
-                path,
-                used: Cell::new(false),
-            });
-        }
+        self.members.roots.push(Root {
+            var: var as usize,
+            ty: Some(ty),
+        });
         var
     }
 
-    /// The members that the body uses.
-    pub(crate) fn used_members(&self) -> Vec<UsedMember> {
-        let used = self.members.aliases.iter().filter(|a| a.used.get());
-        used.map(|a| UsedMember {
-            var: a.var as u32,
-            root: a.root as u32,
-            path: a.path.clone(),
-        })
-        .collect()
+    /// The paths of the members that the body uses, sorted, so that those with a common start are neighbours.
+    pub(crate) fn used_members(&self, root: u32) -> Vec<Vec<String>> {
+        let used = self.members.used.borrow();
+        let of_root = used.iter().filter(|u| u.0 == root as usize);
+        let mut paths: Vec<Vec<String>> = of_root.map(|u| u.1.clone()).collect();
+        paths.sort();
+        paths.dedup();
+        paths
     }
 
-    /// Whether the body uses a bundle as a whole.
-    pub(crate) fn is_used_whole(&self, root: u32) -> bool {
-        self.members.whole.borrow().contains(&(root as usize))
-    }
-
-    /// Records that.
+    /// Records that the body uses a bundle as a whole.
     pub(crate) fn mark_whole(&self, var: usize) {
-        self.members.whole.borrow_mut().push(var);
+        self.mark(var, Vec::new());
+    }
+
+    fn mark(&self, var: usize, path: Vec<String>) {
+        self.members.used.borrow_mut().push((var, path));
     }
 
     fn root(&self, e: &Expr) -> Option<&Root> {
         let var = self.variable(e)?;
         self.members.roots.iter().find(|r| r.var == var)
-    }
-
-    /// The variable of a member.
-    pub(crate) fn member(&self, e: &Expr) -> Option<usize> {
-        let mut path = Vec::new();
-        let mut at = strip(e);
-        while let Expr::Field(f) = at {
-            let Member::Named(name) = &f.member else {
-                return None;
-            };
-            path.insert(0, name);
-            at = strip(&f.base);
-        }
-        let root = self.root(at)?.var;
-        let same = |a: &&Alias| a.root == root && a.path.iter().eq(path.iter().copied());
-        let found = self.members.aliases.iter().find(same)?;
-        found.used.set(true);
-        Some(found.var)
     }
 
     /// Whether an expression begins at a bundle: members, and items of arrays.
@@ -132,6 +79,11 @@ impl Walker {
         }
     }
 
+    /// Whether it is a member, or another name of one.
+    pub(crate) fn is_member(&self, e: &Expr) -> bool {
+        self.root(e).is_some_and(|r| r.ty.is_none()) || self.is_chain(e)
+    }
+
     /// Whether it is a member, without an index on the way.
     fn is_path(&self, e: &Expr) -> bool {
         match strip(e) {
@@ -143,13 +95,34 @@ impl Walker {
     /// A chain, as an expression that is not moved from. `write`: on the left of an assignment.
     pub(crate) fn chain(&mut self, e: &Expr, write: bool) -> Result<Code> {
         let e = strip(e);
-        if let Some(var) = self.member(e) {
-            return Ok(variable(e, quote!(#e), var));
+        if let Some((var, path)) = self.path(e) {
+            self.mark(var, path);
         }
+        self.link(e, write)
+    }
+
+    /// The bundle that a path of members begins at, and the names of the members.
+    fn path(&self, e: &Expr) -> Option<(usize, Vec<String>)> {
+        let e = strip(e);
+        if let Some(root) = self.root(e) {
+            return Some((root.var, Vec::new()));
+        }
+        let Expr::Field(f) = e else {
+            return None;
+        };
+        let (var, mut path) = self.path(&f.base)?;
+        path.push(member_name(&f.member));
+        Some((var, path))
+    }
+
+    /// A part of a chain.
+    fn link(&mut self, e: &Expr, write: bool) -> Result<Code> {
+        let e = strip(e);
         match e {
             Expr::Field(f) => {
-                let base = self.chain(&f.base, write)?;
-                let (dot, m, shadow) = (&f.dot_token, &f.member, base.shadow);
+                let base = self.link(&f.base, write)?;
+                let shadow = self.opened(&f.base, base.shadow);
+                let (dot, m) = (&f.dot_token, &f.member);
                 let (name, base) = (member_name(m), base.ast);
                 Ok(Code {
                     shadow: quote!(#shadow #dot #m),
@@ -159,7 +132,6 @@ impl Walker {
             Expr::Index(ix) => self.part(ix, write),
             _ => match self.variable(e) {
                 Some(var) => {
-                    self.mark_whole(var);
                     let (first, last) = ends(e);
                     let shadow = parens(quote_spanned!(first=> *#e), last);
                     Ok(variable(e, shadow, var))
@@ -169,20 +141,41 @@ impl Walker {
         }
     }
 
+    /// The start of a longer chain: of a `Param`, its value. A parameter of the function is no `Param`.
+    fn opened(&self, e: &Expr, shadow: TokenStream) -> TokenStream {
+        match self.root(strip(e)) {
+            Some(Root { ty: Some(_), .. }) => quote!(#e),
+            Some(Root { ty: None, .. }) | None => opened(e, &shadow),
+        }
+    }
+
     /// `self.x[k]`: an element of a field, an item of an array, or a component.
     pub(crate) fn part(&mut self, e: &ExprIndex, write: bool) -> Result<Code> {
         let base = self.chain(&e.expr, write)?;
         let (index, asts) = self.indices(&e.index)?;
         let (first, last) = ends(e);
         let (from, _) = ends(&e.expr);
-        let (shadow, base) = (base.shadow, base.ast);
-        let name = if write { "part_mut" } else { "part" };
+        let (shadow, base) = (self.opened(&e.expr, base.shadow), base.ast);
+        let of_member = self.root(&e.expr).is_some() || self.is_path(&e.expr);
+        let name = match (write, of_member) {
+            (false, _) => "part",
+            (true, true) => "member_part_mut",
+            (true, false) => "part_mut",
+        };
         let call = helper(name, quote_spanned!(from=> & #shadow, #index), e);
         let deref = quote_spanned!(first=> *#call);
         Ok(Code {
             shadow: parens(deref, first.join(last).unwrap_or(first)),
             ast: node(e.index.span(), quote!(Index(&#base, &[#(#asts),*]))),
         })
+    }
+
+    /// A chain that is read.
+    pub(crate) fn chain_value(&mut self, e: &Expr) -> Result<Code> {
+        let Code { shadow, ast } = self.chain(e, false)?;
+        let (first, _) = ends(e);
+        let shadow = helper("member_value", quote_spanned!(first=> & #shadow), e);
+        Ok(Code { shadow, ast })
     }
 
     /// Rejects an assignment to a member itself.
@@ -197,18 +190,24 @@ impl Walker {
         Ok(())
     }
 
+    /// A reference to what a chain ends in.
+    pub(crate) fn borrowed_chain(&mut self, e: &Expr) -> Result<Code> {
+        let Code { shadow, ast } = self.chain(e, false)?;
+        let (first, last) = ends(e);
+        let shadow = parens(quote_spanned!(first=> &#shadow), last);
+        Ok(Code { shadow, ast })
+    }
+
     /// The variable of a field or array; a chain with indices gets one, and [`Walker::with_lets`] binds it.
     pub(crate) fn data_variable(&mut self, e: &Expr) -> Result<Option<usize>> {
-        if let Some(var) = self.data(e).or_else(|| self.member(e)) {
+        if let Some(var) = self.data(e) {
             return Ok(Some(var));
         }
         if !self.is_chain(e) {
             return Ok(None);
         }
-        let Code { shadow, ast } = self.chain(e, false)?;
+        let Code { shadow, ast } = self.borrowed_chain(e)?;
         let var = self.declare("", VarKind::Data { exclusive: false });
-        let (first, last) = ends(e);
-        let shadow = parens(quote_spanned!(first=> &#shadow), last);
         self.members.shadows.push((var as usize, shadow));
         let name = node(e.span(), quote!(LetData(#var, &#ast)));
         self.members.lets.push(name);
@@ -218,13 +217,9 @@ impl Walker {
     /// A reference to the data of a variable, for rustc.
     pub(crate) fn data_shadow(&self, e: &Expr, var: usize) -> TokenStream {
         let named = self.members.shadows.iter().find(|s| s.0 == var);
-        match (named, self.vars[var].kind) {
-            (Some((_, shadow)), _) => shadow.clone(),
-            (None, VarKind::Member) => {
-                let (first, last) = ends(e);
-                parens(quote_spanned!(first=> &#e), last)
-            }
-            (None, VarKind::Data { .. } | VarKind::Value | VarKind::Closure) => quote!(#e),
+        match named {
+            Some((_, shadow)) => shadow.clone(),
+            None => quote!(#e),
         }
     }
 
@@ -346,48 +341,18 @@ fn variable(e: &Expr, shadow: TokenStream, var: usize) -> Code {
     }
 }
 
+/// The start of a longer chain, behind its `Param`.
+pub(crate) fn opened(e: &Expr, shadow: &TokenStream) -> TokenStream {
+    let (first, last) = ends(e);
+    let method = Ident::new("__wuji_opened", first);
+    parens(quote_spanned!(first=> *#shadow.#method()), last)
+}
+
 fn strip(e: &Expr) -> &Expr {
     match e {
         Expr::Paren(p) => strip(&p.expr),
         Expr::Group(g) => strip(&g.expr),
         other => other,
-    }
-}
-
-/// Collects the members in `name.a.b`, each list once. What is called is a method and no member.
-fn find_paths(tokens: TokenStream, name: &Ident, found: &mut Vec<Vec<Ident>>) {
-    let tokens: Vec<TokenTree> = tokens.into_iter().collect();
-    let is_dot =
-        |k: usize| matches!(tokens.get(k), Some(TokenTree::Punct(p)) if p.as_char() == '.');
-    let mut k = 0;
-    while k < tokens.len() {
-        match &tokens[k] {
-            TokenTree::Group(g) => find_paths(g.stream(), name, found),
-            TokenTree::Ident(i) if i == name && (k == 0 || !is_dot(k - 1)) => {
-                let mut path = Vec::new();
-                let mut next = k + 1;
-                while is_dot(next)
-                    && let Some(TokenTree::Ident(part)) = tokens.get(next + 1)
-                    && !is_called(tokens.get(next + 2))
-                {
-                    path.push(part.clone());
-                    next += 2;
-                }
-                if !path.is_empty() && !found.contains(&path) {
-                    found.push(path);
-                }
-            }
-            TokenTree::Ident(_) | TokenTree::Punct(_) | TokenTree::Literal(_) => {}
-        }
-        k += 1;
-    }
-}
-
-fn is_called(next: Option<&TokenTree>) -> bool {
-    match next {
-        Some(TokenTree::Group(g)) => g.delimiter() == Delimiter::Parenthesis,
-        Some(TokenTree::Punct(p)) => p.as_char() == ':',
-        Some(TokenTree::Ident(_) | TokenTree::Literal(_)) | None => false,
     }
 }
 

@@ -12,10 +12,10 @@ use quote::{quote, quote_spanned};
 use syn::{Expr, ExprMethodCall, Result, UnOp};
 
 /// The parts of a recorded method.
-struct Recorded {
-    slot: Ident,
-    beside: Ident,
-    number: u32,
+pub(crate) struct Recorded {
+    pub(crate) slot: Ident,
+    pub(crate) beside: Ident,
+    pub(crate) number: u32,
 }
 
 impl Walker {
@@ -62,7 +62,7 @@ impl Walker {
     }
 
     /// Slots of a callee, and the statement that records it.
-    fn recorded(&mut self, m: &ExprMethodCall) -> Recorded {
+    pub(crate) fn recorded(&mut self, m: &ExprMethodCall) -> Recorded {
         let name = m.method.to_string();
         let span = m.method.span();
         let beside = self.slot(span);
@@ -81,7 +81,16 @@ impl Walker {
 
     /// On a copy of the receiver.
     fn method_of_value(&mut self, e: &Expr, m: &ExprMethodCall) -> Result<Code> {
-        let receiver = self.expr(&m.receiver)?;
+        let of_member = self.is_member(&m.receiver);
+        let passes_closure = |a: &Expr| self.is_closure(a);
+        if of_member && !m.args.iter().any(passes_closure) {
+            return self.member_method(e, m);
+        }
+        let receiver = if of_member {
+            self.receiver(m)?.0
+        } else {
+            self.expr(&m.receiver)?
+        };
         let args = self.arguments(m)?;
         if takes_closures(&args) {
             let (first, _) = ends(&m.receiver);
@@ -217,7 +226,7 @@ impl Walker {
         }
     }
 
-    fn arguments(&mut self, m: &ExprMethodCall) -> Result<Vec<Argument>> {
+    pub(crate) fn arguments(&mut self, m: &ExprMethodCall) -> Result<Vec<Argument>> {
         let mut args = Vec::new();
         for a in &m.args {
             let argument = self.argument(a)?;
@@ -269,7 +278,7 @@ fn closures(
 }
 
 /// A closure that determines whether the method is a `#[func]`.
-fn asked(m: &ExprMethodCall) -> TokenStream {
+pub(crate) fn asked(m: &ExprMethodCall) -> TokenStream {
     let span = m.method.span();
     let (first, _) = ends(&m.receiver);
     // This trait method is selected if the type has no companion, because it takes one more reference.

@@ -5,9 +5,9 @@ use crate::member::shared_receiver;
 use crate::plain::is_plain_type;
 use crate::reference::{is_value_reference, reference_param};
 use crate::scope::{VarKind, Walker, unsupported};
-use crate::span::{at, ends, node, own, parens};
+use crate::span::{at, ends, own, parens};
 use proc_macro2::{Ident, Span, TokenStream};
-use quote::{ToTokens, quote, quote_spanned};
+use quote::{quote, quote_spanned};
 use syn::{
     FnArg, GenericArgument, ItemFn, Pat, PathArguments, ReceiverKind, Result, Type,
     spanned::Spanned,
@@ -37,33 +37,24 @@ struct RootParam {
 }
 
 impl Params {
-    /// Adds the members that the body uses, and the bundles that it uses as a whole.
+    /// Adds the bundles, with the members that the body uses.
     pub(crate) fn finish(&mut self, w: &mut Walker) {
-        let members = w.used_members();
         for root in std::mem::take(&mut self.roots) {
-            let of_root = || members.iter().filter(|m| m.root == root.var);
-            let named = of_root().next().is_some();
+            let paths = w.used_members(root.var);
+            let whole = paths.first().is_some_and(Vec::is_empty);
             let RootParam { name, at, .. } = &root;
             let (first, last) = root.ends;
-            if w.is_used_whole(root.var) || !(named || root.receiver) {
-                let call = own("__call", first);
+            let call = own("__call", first);
+            // What is used as a whole may also be a field, by another name of its type.
+            let data = if !root.receiver && (whole || paths.is_empty()) {
                 let args = parens(quote_spanned!(first=> &mut #call, #name), last);
-                let data = quote_spanned!(first=> ::wuji::__private::data #args);
-                self.bundle(w, root.var, at, data);
-            }
-            for member in of_root() {
-                let (path, call) = (&member.path, own("__call", first));
-                let end = path.last().map_or(last, Ident::span);
-                let value = quote!(&#name #(.#path)*);
-                let args = parens(quote_spanned!(end=> &mut #call, #value), end);
-                let data = quote_spanned!(end=> ::wuji::__private::member #args);
-                self.bundle(w, member.var, at, data);
-            }
-            if named || root.receiver {
-                let call = own("__call", first);
-                self.bind
-                    .push(quote_spanned!(first=> ::wuji::__private::enter(&mut #call, #name);));
-            }
+                quote_spanned!(first=> ::wuji::__private::data #args)
+            } else {
+                let paths = quote!(&[#(&[#(#paths),*]),*]);
+                let args = parens(quote_spanned!(first=> &mut #call, #name, #paths), last);
+                quote_spanned!(first=> ::wuji::__private::bundle #args)
+            };
+            self.bundle(w, root.var, at, data);
         }
     }
 
@@ -79,21 +70,6 @@ impl Params {
     }
 }
 
-/// Names for the members that a `#[func]` uses.
-pub(crate) fn member_names(w: &Walker) -> Vec<TokenStream> {
-    let names = w.used_members().into_iter().map(|m| {
-        let (var, root) = (m.var, m.root);
-        let span = m.path.first().map_or_else(Span::call_site, Ident::span);
-        let mut data = node(span, quote!(Var(#root)));
-        for part in &m.path {
-            let name = part.to_string();
-            data = node(part.span(), quote!(Field(&#data, #name)));
-        }
-        node(span, quote!(LetData(#var, &#data)))
-    });
-    names.collect()
-}
-
 pub(crate) fn walk_params(w: &mut Walker, f: &ItemFn) -> Result<Params> {
     let mut params = Params {
         asts: Vec::new(),
@@ -102,7 +78,6 @@ pub(crate) fn walk_params(w: &mut Walker, f: &ItemFn) -> Result<Params> {
         roots: Vec::new(),
         closures: false,
     };
-    let block = f.block.to_token_stream();
     for (k, input) in f.sig.inputs.iter().enumerate() {
         let span = input.span();
         let place = at(span);
@@ -111,7 +86,7 @@ pub(crate) fn walk_params(w: &mut Walker, f: &ItemFn) -> Result<Params> {
                 if w.kernel {
                     shared_receiver(r)?;
                     let name = Ident::new("self", r.self_token.span());
-                    let var = w.declare_root(&name, Some(quote!(Self)), &block);
+                    let var = w.declare_root(&name, quote!(Self));
                     params.roots.push(RootParam {
                         var,
                         name,
@@ -170,7 +145,7 @@ pub(crate) fn walk_params(w: &mut Walker, f: &ItemFn) -> Result<Params> {
                     };
                     let bundle = may_be_bundle(&p.ty).map(|ty| quote!(#ty));
                     let var = match &bundle {
-                        Some(ty) => w.declare_root(&name.ident, Some(ty.clone()), &block),
+                        Some(ty) => w.declare_root(&name.ident, ty.clone()),
                         None => w.declare(&name.ident.to_string(), VarKind::Data { exclusive }),
                     };
                     w.vars[var as usize].plain = is_plain_type(&p.ty);

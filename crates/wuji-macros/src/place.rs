@@ -7,7 +7,8 @@ use crate::span::{ends, helper, node, parens};
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote, quote_spanned};
 use syn::{
-    BinOp, Expr, ExprAssign, ExprBinary, ExprField, ExprIndex, Result, UnOp, spanned::Spanned,
+    BinOp, Expr, ExprAssign, ExprBinary, ExprField, ExprIndex, ExprMethodCall, Result, UnOp,
+    spanned::Spanned,
 };
 
 /// How an assignment changes a place.
@@ -40,7 +41,7 @@ impl Walker {
     /// `x[i]` that is read.
     pub(crate) fn index(&mut self, e: &ExprIndex) -> Result<Code> {
         if self.is_part(e) {
-            return self.part(e, false);
+            return self.chain_value(&Expr::Index(e.clone()));
         }
         let data = self.data(&e.expr);
         let base = match data {
@@ -84,10 +85,7 @@ impl Walker {
     pub(crate) fn field(&mut self, e: &ExprField) -> Result<Code> {
         let whole = Expr::Field(e.clone());
         if self.is_chain(&whole) {
-            let Code { shadow, ast } = self.chain(&whole, false)?;
-            let (first, _) = ends(&whole);
-            let shadow = helper("member_value", quote_spanned!(first=> & #shadow), &whole);
-            return Ok(Code { shadow, ast });
+            return self.chain_value(&whole);
         }
         if let Some(var) = self.data(&e.base) {
             let name = &self.vars[var].name;
@@ -143,42 +141,7 @@ impl Walker {
                 let base = self.place(&f.base, change)?;
                 Ok(member_of(f, base))
             }
-            Expr::MethodCall(m) if m.method == "no_activate" => {
-                let Some(var) = self.data_variable(&m.receiver)? else {
-                    return unsupported(m, "only fields have inactive elements");
-                };
-                let lets = self.take_lets();
-                if change == (Change::Update { atomic: false }) {
-                    return unsupported(
-                        e,
-                        "this operator cannot update an element that other iterations may change at the same time",
-                    );
-                }
-                let [index] = m.args.iter().collect::<Vec<_>>()[..] else {
-                    return unsupported(
-                        m,
-                        "`no_activate` takes one index: `x.no_activate([i, j]) = v`",
-                    );
-                };
-                let base = self.data_code(&m.receiver, var);
-                let index_at = index.span();
-                let (index, asts) = self.indices(index)?;
-                let (first, last) = ends(e);
-                let (from, _) = ends(&m.receiver);
-                let (shadow, base) = (base.shadow, base.ast);
-                let call = helper("existing", quote_spanned!(from=> & #shadow, #index), e);
-                let deref = quote_spanned!(first=> *#call);
-                if !lets.is_empty() {
-                    return unsupported(
-                        &m.receiver,
-                        "`no_activate` takes a field by its name\nhelp: give it one: `let x = &self.fields[k];`",
-                    );
-                }
-                Ok(Code {
-                    shadow: parens(deref, join(first, last)),
-                    ast: node(index_at, quote!(Existing(&#base, &[#(#asts),*]))),
-                })
-            }
+            Expr::MethodCall(m) if m.method == "no_activate" => self.existing(e, m, change),
             Expr::Tuple(t) if change == Change::Replace => {
                 let parts: Vec<Code> = t
                     .elems
@@ -193,6 +156,38 @@ impl Walker {
             }
             _ => unsupported(e, "this cannot be assigned to inside a kernel"),
         }
+    }
+
+    /// `x.no_activate(i)`
+    fn existing(&mut self, e: &Expr, m: &ExprMethodCall, change: Change) -> Result<Code> {
+        if change == (Change::Update { atomic: false }) {
+            return unsupported(
+                e,
+                "this operator cannot update an element that other iterations may change at the same time",
+            );
+        }
+        let [index] = m.args.iter().collect::<Vec<_>>()[..] else {
+            return unsupported(
+                m,
+                "`no_activate` takes one index: `x.no_activate([i, j]) = v`",
+            );
+        };
+        let base = match self.data(&m.receiver) {
+            Some(var) => self.data_code(&m.receiver, var),
+            None if self.is_chain(&m.receiver) => self.borrowed_chain(&m.receiver)?,
+            None => return unsupported(m, "only fields have inactive elements"),
+        };
+        let index_at = index.span();
+        let (index, asts) = self.indices(index)?;
+        let (first, last) = ends(e);
+        let (from, _) = ends(&m.receiver);
+        let (shadow, base) = (base.shadow, base.ast);
+        let call = helper("existing", quote_spanned!(from=> & #shadow, #index), e);
+        let deref = quote_spanned!(first=> *#call);
+        Ok(Code {
+            shadow: parens(deref, join(first, last)),
+            ast: node(index_at, quote!(Existing(&#base, &[#(#asts),*]))),
+        })
     }
 
     /// `s = s.max(v)` and `s = min(s, v)` of a variable that the iterations of a parallel loop share.
@@ -359,7 +354,7 @@ impl Walker {
         let name = &self.vars[var].name;
         match self.vars[var].kind {
             VarKind::Value => Ok(()),
-            VarKind::Data { .. } | VarKind::Member => unsupported(
+            VarKind::Data { .. } => unsupported(
                 e,
                 format!(
                     "`{name}` is a whole field or array: it can be indexed, looped over and passed to a `#[func]`"

@@ -21,8 +21,6 @@ pub(crate) enum VarKind {
     Data {
         exclusive: bool,
     },
-    /// A member of a bundle: a field, a value, or several of them.
-    Member,
     Closure,
 }
 
@@ -332,7 +330,7 @@ impl Walker {
         let v = &mut self.vars[var];
         let name = &v.name;
         match v.kind {
-            VarKind::Data { .. } | VarKind::Member | VarKind::Closure => {
+            VarKind::Data { .. } | VarKind::Closure => {
                 return Err(Error::new(span, format!("`{name}` cannot be assigned to")));
             }
             VarKind::Value => {}

@@ -75,7 +75,7 @@ pub trait Fields: Member {
 pub trait Member {
     /// It as an argument of a launch.
     #[doc(hidden)]
-    fn member(&self) -> Result<Arg<'_>>;
+    fn member(&self, wanted: Wanted) -> Result<Arg<'_>>;
 
     /// The world that it lives in.
     #[doc(hidden)]
@@ -84,15 +84,50 @@ pub trait Member {
     }
 }
 
+/// What a kernel uses of a bundle.
+#[doc(hidden)]
+#[derive(Copy, Clone, Debug)]
+pub struct Wanted {
+    /// Sorted, and alike in the first `depth` names.
+    paths: &'static [&'static [&'static str]],
+    depth: usize,
+}
+
+impl Wanted {
+    /// Every member.
+    pub const ALL: Wanted = Wanted::members(&[&[]]);
+
+    /// The members with these paths, which are sorted. The empty path stands for all.
+    pub const fn members(paths: &'static [&'static [&'static str]]) -> Wanted {
+        Wanted { paths, depth: 0 }
+    }
+
+    /// What is used of the member with this name.
+    pub fn of(self, name: &str) -> Option<Wanted> {
+        let depth = self.depth;
+        if self.paths.first().is_some_and(|p| p.len() <= depth) {
+            return Some(Wanted::ALL);
+        }
+        let is_below = |p: &&&[&str]| p.get(depth) == Some(&name);
+        let first = self.paths.iter().position(|p| is_below(&p))?;
+        let rest = &self.paths[first..];
+        let count = rest.iter().take_while(is_below).count();
+        Some(Wanted {
+            paths: &rest[..count],
+            depth: depth + 1,
+        })
+    }
+}
+
 #[diagnostic::do_not_recommend]
 impl<T: Element> Member for T {
-    fn member(&self) -> Result<Arg<'_>> {
+    fn member(&self, _: Wanted) -> Result<Arg<'_>> {
         (*self).arg()
     }
 }
 
 impl<T: Element, const D: usize> Member for Field<T, D> {
-    fn member(&self) -> Result<Arg<'_>> {
+    fn member(&self, _: Wanted) -> Result<Arg<'_>> {
         self.arg()
     }
 
@@ -102,7 +137,7 @@ impl<T: Element, const D: usize> Member for Field<T, D> {
 }
 
 impl<T: Element, const D: usize> Member for NdArray<T, D> {
-    fn member(&self) -> Result<Arg<'_>> {
+    fn member(&self, _: Wanted) -> Result<Arg<'_>> {
         self.arg()
     }
 
@@ -112,7 +147,7 @@ impl<T: Element, const D: usize> Member for NdArray<T, D> {
 }
 
 impl<T: Element> Member for Param<T> {
-    fn member(&self) -> Result<Arg<'_>> {
+    fn member(&self, _: Wanted) -> Result<Arg<'_>> {
         self.arg()
     }
 
@@ -122,7 +157,7 @@ impl<T: Element> Member for Param<T> {
 }
 
 impl<const D: usize> Member for Cells<D> {
-    fn member(&self) -> Result<Arg<'_>> {
+    fn member(&self, _: Wanted) -> Result<Arg<'_>> {
         self.arg()
     }
 
@@ -132,7 +167,7 @@ impl<const D: usize> Member for Cells<D> {
 }
 
 impl Member for World {
-    fn member(&self) -> Result<Arg<'_>> {
+    fn member(&self, _: Wanted) -> Result<Arg<'_>> {
         self.arg()
     }
 
@@ -142,8 +177,8 @@ impl Member for World {
 }
 
 impl<M: Member, const N: usize> Member for [M; N] {
-    fn member(&self) -> Result<Arg<'_>> {
-        let items: Result<Vec<Arg<'_>>> = self.iter().map(Member::member).collect();
+    fn member(&self, wanted: Wanted) -> Result<Arg<'_>> {
+        let items: Result<Vec<Arg<'_>>> = self.iter().map(|m| m.member(wanted)).collect();
         Ok(Arg(ArgKind::List(items?)))
     }
 

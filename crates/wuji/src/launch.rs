@@ -635,15 +635,18 @@ pub(crate) fn can_wait(module: &Module) -> bool {
 fn argument_names(kernel: &Function) -> Vec<String> {
     let mut names = Vec::new();
     for (k, param) in kernel.ast.params.iter().enumerate() {
-        let count = match param.kind {
+        let name = param_name(kernel.ast, k);
+        match param.kind {
             ParamKind::Value(_)
             | ParamKind::Exclusive(_)
             | ParamKind::Closure
-            | ParamKind::Data => 1,
-            ParamKind::Bundle(tag) => kernel.types.get(tag as usize).map_or(0, TypeTag::leaves),
-        };
-        let name = param_name(kernel.ast, k);
-        names.extend(std::iter::repeat_n(name, count));
+            | ParamKind::Data => names.push(name),
+            ParamKind::Bundle(tag) => {
+                if let Some(tag) = kernel.types.get(tag as usize) {
+                    tag.name_leaves(&name, &mut names);
+                }
+            }
+        }
     }
     names
 }

@@ -4,6 +4,7 @@
 //! the name of a part of the language is refused at the launch, by its full path.
 
 use super::matrix::Matrix;
+use super::parts::BundleFunc;
 use super::record::{Invocable, IsFunc, IsPlain, Recorder};
 use super::shadow::Slot;
 use super::vector::Vector;
@@ -175,6 +176,28 @@ impl<A> Slot<(A, IsFunc)> {
     }
 
     /// Records a call of a method that may be part of the language.
+    pub fn known<F: Invocable<S>, S>(
+        &self,
+        recorder: &mut Recorder,
+        item: &Slot<F>,
+        name: &'static str,
+    ) {
+        recorder.method(item, name, true);
+    }
+}
+
+impl<A, B> Slot<(A, BundleFunc<B>)> {
+    /// Records a call of a `#[func]` of a nested bundle.
+    pub fn own<F: Invocable<S>, S>(
+        &self,
+        recorder: &mut Recorder,
+        item: &Slot<F>,
+        name: &'static str,
+    ) {
+        recorder.method(item, name, true);
+    }
+
+    /// The same, by a name of the language.
     pub fn known<F: Invocable<S>, S>(
         &self,
         recorder: &mut Recorder,

@@ -3,7 +3,10 @@
 pub use super::ast;
 pub use super::calls::{NotPlain, Plain, asked};
 pub use super::operators::{self, Fieldwise, NotOwn, Own};
-pub use super::parts::{Handle, member_value, part, part_mut};
+pub use super::parts::{
+    BundleFunc, Handle, Nested, Opened, TakesClosures, member_part_mut, member_value, nested, part,
+    part_mut, receiver,
+};
 pub use super::record::{Data, IsFunc, IsPlain, Recorder, Value, record_func, recording};
 pub use super::shadow::{
     OnlyInKernels, activate, append, append_value, at, deactivate, each_array, each_vector, elem,
@@ -22,7 +25,7 @@ use super::record::{instance, record_kernel};
 use super::recording::TypeTag;
 use crate::args::KernelArg;
 use crate::autodiff::{InMode, Mode, Param};
-use crate::bundle::{Fields, Member};
+use crate::bundle::{Fields, Wanted};
 use crate::cells::Cells;
 use crate::element::Element;
 use crate::field::Field;
@@ -115,17 +118,18 @@ pub fn data<'a, X: KernelArg<'a>>(call: &mut Call<'a>, x: X) -> TypeTag {
     call.arg(x)
 }
 
-/// A member of a bundle.
-pub fn member<'a, M: Member>(call: &mut Call<'a>, member: &'a M) -> TypeTag {
-    match member.member() {
+/// The members of a bundle that a kernel uses. The kernel runs in the world of the bundle if it uses no field of it.
+pub fn bundle<'a, B: Fields>(
+    call: &mut Call<'a>,
+    bundle: &'a B,
+    paths: &'static [&'static [&'static str]],
+) -> TypeTag {
+    let tag = match bundle.member(Wanted::members(paths)) {
         Ok(arg) => call.add(arg),
         Err(error) => call.refuse(error),
-    }
-}
-
-/// The world of a bundle, where a kernel uses no field of it.
-pub fn enter<B: Fields>(call: &mut Call<'_>, bundle: &B) {
+    };
     call.or_enter(bundle.world());
+    tag
 }
 
 /// The world of a bundle.

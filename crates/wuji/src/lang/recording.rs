@@ -80,13 +80,21 @@ pub enum Bound {
 }
 
 impl TypeTag {
-    /// How many arguments of a launch it is made of.
-    pub fn leaves(&self) -> usize {
+    /// Adds the names of the arguments of a launch that it is made of.
+    pub fn name_leaves(&self, name: &str, names: &mut Vec<String>) {
         match self {
-            TypeTag::Unit => 0,
-            TypeTag::Element(_) | TypeTag::Data => 1,
-            TypeTag::Array(part, n) => part.leaves() * n,
-            TypeTag::Bundle(members) => members.iter().map(|m| m.1.leaves()).sum(),
+            TypeTag::Unit => {}
+            TypeTag::Element(_) | TypeTag::Data => names.push(name.to_string()),
+            TypeTag::Array(part, n) => {
+                for k in 0..*n {
+                    part.name_leaves(&format!("{name}[{k}]"), names);
+                }
+            }
+            TypeTag::Bundle(members) => {
+                for (member, tag) in members {
+                    tag.name_leaves(&format!("{name}.{member}"), names);
+                }
+            }
         }
     }
 

@@ -453,16 +453,41 @@ struct Fall {
     dt: Param<f32>,
     wind: [Param<f32>; 2],
     gravity: Param<Vec2>,
+    spring: Param<Stiffness>,
     loss: Field<f32, 0>,
+}
+
+#[derive(Copy, Clone, Debug, PartialEq, Element)]
+struct Stiffness {
+    k: f32,
+}
+
+#[func]
+impl Stiffness {
+    fn energy(&self, x: f32) -> f32 {
+        self.k * x * x
+    }
 }
 
 #[kernel]
 impl Fall {
     fn run(&self) {
         for [i] in self.x {
-            let g = self.gravity;
-            self.loss[[]] += self.step(i) + g.y * self.gravity.norm_sqr();
+            self.loss[[]] += self.step(i) + self.gravity.y * self.gravity.norm_sqr();
         }
+    }
+
+    /// Components of values with gradients, in every form.
+    fn components(&self) -> f32 {
+        let g = &self.gravity;
+        let pair = &self.wind[0];
+        self.gravity[0] * 1000.0
+            + g.x * 100.0
+            + self.wind[1] * 10.0
+            + self.spring.k
+            + g[1]
+            + self.spring.energy(2.0) * self.wind[1].powi(2)
+            + pair.abs() * self.dt * 2.0
     }
 
     #[func]
@@ -483,6 +508,7 @@ fn parameters_with_gradients() {
                 world.parameter("wind", 2.0).unwrap(),
             ],
             gravity: world.parameter("gravity", vec2(1.0, 2.0)).unwrap(),
+            spring: world.parameter("spring", Stiffness { k: 3.0 }).unwrap(),
             loss: world.scalar::<f32>("loss").unwrap().needs_grad().unwrap(),
         };
         fall.x.fill(1.0).unwrap();
@@ -492,9 +518,174 @@ fn parameters_with_gradients() {
         assert_eq!(fall.dt.grad().unwrap(), 12.0);
         assert_eq!(fall.gravity.grad().unwrap(), vec2(16.0, 52.0));
         assert_eq!(fall.wind[0].grad().unwrap(), 0.0);
+        assert_eq!(
+            fall.components().unwrap(),
+            1000.0 + 100.0 + 20.0 + 3.0 + 2.0 + 48.0 + 1.0
+        );
         fall.dt.set(2.0).unwrap();
         fall.loss.fill(0.0).unwrap();
         fall.run().unwrap();
         assert_eq!(fall.loss.get(()).unwrap(), 4.0 * (1.0 + 6.0 + 10.0));
+    }
+}
+
+/// A bundle inside of another one, with functions of its own.
+#[derive(Clone, Debug, Fields)]
+struct Grid<const D: usize> {
+    u: Field<f32, D>,
+    h: f32,
+    spacing: Param<Vec2>,
+}
+
+#[kernel]
+impl<const D: usize> Grid<D> {
+    fn fill(&self, value: f32) {
+        for i in self.u {
+            self.u[i] = value;
+        }
+    }
+
+    #[func]
+    fn value_at(&self, i: IVec<D>) -> f32 {
+        self.u[i] * self.h
+    }
+}
+
+type IVec<const D: usize> = Vector<i32, D>;
+
+#[kernel]
+impl Grid<1> {
+    #[func]
+    fn slope(&self, i: i32) -> f32 {
+        (self.u[i + 1] - self.u[i]) / self.h * self.spacing.x
+    }
+
+    #[func]
+    fn scaled<T: Num>(&self, i: i32, by: T) -> T {
+        self.slope(i).cast::<T>() * by
+    }
+
+    /// Names of the language.
+    #[func]
+    fn dot(&self, other: &Grid<1>, i: i32) -> f32 {
+        self.u[i] * other.u[i]
+    }
+
+    /// Changes a variable of its caller, and a field.
+    #[func]
+    fn add(&self, i: i32, sum: &mut f32, out: &Field<f32, 1>) {
+        *sum += self.u[i];
+        out[i] += *sum;
+    }
+
+    #[func]
+    fn mapped(&self, i: i32, f: impl Fn(f32) -> f32) -> f32 {
+        f(self.u[i])
+    }
+}
+
+#[derive(Debug, Fields)]
+struct Solver {
+    fine: Grid<1>,
+    levels: [Grid<1>; 2],
+    plane: Grid<2>,
+    out: Field<f32, 1>,
+}
+
+#[kernel]
+impl Solver {
+    fn run(&self) {
+        for [i] in self.out {
+            let mut sum = 1.0;
+            self.fine.add(i, &mut sum, &self.out);
+            self.out[i] += self.fine.slope(i) + self.levels[1].slope(i) * 10.0;
+            let coarse = &self.levels[0];
+            self.out[i] += coarse.slope(i) * 100.0 + self.fine.scaled(i, 1000.0);
+            self.out[i] += self.through(i) + self.fine.dot(&self.levels[1], 1);
+            self.out[i] += Grid::mapped(&self.fine, 2, |x| x * 0.5);
+            self.out[i] += self.plane.value_at(ivec2(i, i)).abs();
+        }
+    }
+
+    #[func]
+    fn through(&self, i: i32) -> f32 {
+        let mut sum = 0.0;
+        for k in unroll(0..2) {
+            sum += self.levels[k].slope(i) * 10000.0;
+        }
+        sum
+    }
+}
+
+#[test]
+fn methods_of_nested_bundles() {
+    for world in worlds() {
+        let spacing = world.parameter("spacing", vec2(2.0, 0.0)).unwrap();
+        let grid = |slope: f32| {
+            let u = world.field::<f32, 1>("u", 8).unwrap();
+            let values: Vec<f32> = (0..8).map(|i| slope * i as f32).collect();
+            u.copy_from(&values).unwrap();
+            Grid {
+                u,
+                h: 0.5,
+                spacing: spacing.clone(),
+            }
+        };
+        let plane = Grid {
+            u: world.field("plane", [4, 4]).unwrap(),
+            h: 2.0,
+            spacing: spacing.clone(),
+        };
+        plane.fill(-1.0).unwrap();
+        let solver = Solver {
+            fine: grid(1.0),
+            levels: [grid(2.0), grid(3.0)],
+            plane,
+            out: world.field("out", 3).unwrap(),
+        };
+        solver.run().unwrap();
+        let expected = |i: f32| {
+            let own = 1.0 + i;
+            own + 4.0 + 120.0 + 800.0 + 4000.0 + 200_000.0 + 3.0 + 1.0 + 2.0
+        };
+        let expected: Vec<f32> = (0..3).map(|i| expected(i as f32)).collect();
+        assert_eq!(solver.out.to_vec().unwrap(), expected);
+    }
+}
+
+/// Elements that are structs with arrays can be changed through a bundle.
+#[derive(Copy, Clone, Debug, PartialEq, Element)]
+struct Cell {
+    weights: [f32; 3],
+    at: Vec2,
+}
+
+#[derive(Debug, Fields)]
+struct Cells2 {
+    cells: Field<Cell, 1>,
+}
+
+#[kernel]
+impl Cells2 {
+    fn weigh(&self) {
+        for [i] in self.cells {
+            self.cells[[i]].weights[1] = 2.0;
+            self.cells[i].at[1] = 3.0;
+        }
+    }
+}
+
+#[test]
+fn parts_of_elements() {
+    for world in worlds() {
+        let cells = Cells2 {
+            cells: world.field("cells", 2).unwrap(),
+        };
+        cells.weigh().unwrap();
+        let expected = Cell {
+            weights: [0.0, 2.0, 0.0],
+            at: vec2(0.0, 3.0),
+        };
+        assert_eq!(cells.cells.to_vec().unwrap(), [expected; 2]);
     }
 }

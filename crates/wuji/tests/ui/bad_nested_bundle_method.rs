@@ -23,7 +23,7 @@ struct Fluid {
 impl Fluid {
     fn slopes(&self) {
         for [i] in self.out {
-            self.out[[i]] = self.grid.slope(i);
+            self.out[[i]] = self.grid.slop(i);
         }
     }
 }
