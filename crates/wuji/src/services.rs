@@ -17,6 +17,7 @@ use wuji_ir::module::{ArrayData, Function, Module, Param, TempData, Term, Values
 use wuji_ir::ops::{
     Access, Activation, AtomicOp, BinOp, CellOp, CmpOp, Domain, LoopHints, Op, Place,
 };
+use wuji_ir::random::GOLDEN;
 use wuji_ir::types::{Scalar, Type};
 use wuji_ir::{Error, Result};
 use wuji_runtime::array::ArrayArg;
@@ -42,6 +43,9 @@ pub(crate) enum Service {
     List,
     /// As `List`, with the elements to another array.
     Export,
+    /// As `List` and `Export`, of the cells of one [part](ServiceSpec::is_in_part). Parameters: which part, and of how many.
+    ListPart,
+    ExportPart,
     /// The opposite: elements at the coordinates in an array get the values in another one.
     Import,
     /// A value for all active elements.
@@ -49,6 +53,7 @@ pub(crate) enum Service {
     DeactivateAll,
     /// Coordinates of the active cells of a node to an array of `i64`, one row each, as `List`.
     ListCells,
+    ListCellsPart,
     /// Activates the cells of a node at the coordinates in an array of `i64`.
     ActivateCells,
     /// As `Import`, only for elements that are active.
@@ -76,9 +81,12 @@ impl Service {
             | Service::Length
             | Service::Count
             | Service::List
+            | Service::ListPart
             | Service::Export
+            | Service::ExportPart
             | Service::DeactivateAll
             | Service::ListCells
+            | Service::ListCellsPart
             | Service::ActivateCells
             | Service::ImportActive
             | Service::ReadBox => None,
@@ -100,11 +108,16 @@ impl Service {
             | Service::Length
             | Service::Count
             | Service::List
+            | Service::ListPart
             | Service::Export
+            | Service::ExportPart
             | Service::Fill
             | Service::ReadBox => None,
             // Tapes themselves use these.
-            Service::ListCells | Service::ActivateCells | Service::ImportActive => None,
+            Service::ListCells
+            | Service::ListCellsPart
+            | Service::ActivateCells
+            | Service::ImportActive => None,
         }
     }
 }
@@ -217,6 +230,7 @@ fn module(body: &TreeBody, subject: Subject, service: Service) -> Result<Module>
         | Service::ActivateCells
         | Service::ImportActive
         | Service::DeactivateAll => 0,
+        Service::ListPart | Service::ListCellsPart | Service::ExportPart => 2,
         Service::ReadBox | Service::WriteBox | Service::FillBox => 2 * plan.rank,
     };
     params.extend((0..indices).map(|_| Type::Scalar(Scalar::I64)));
@@ -230,7 +244,13 @@ fn module(body: &TreeBody, subject: Subject, service: Service) -> Result<Module>
         Service::Get => Some(elem),
         Service::IsActive => Some(Type::Scalar(Scalar::Bool)),
         Service::Append | Service::Length => Some(Type::Scalar(Scalar::I32)),
-        Service::Count | Service::List | Service::ListCells | Service::Export => Some(I64),
+        Service::Count
+        | Service::List
+        | Service::ListPart
+        | Service::ListCells
+        | Service::ListCellsPart
+        | Service::Export
+        | Service::ExportPart => Some(I64),
         _ => None,
     };
     plan.add_arrays(&mut m, service);
@@ -294,12 +314,13 @@ impl ServiceSpec {
             });
         };
         match service {
-            Service::ListCells => add(I64, 2, true),
+            Service::ListCells | Service::ListCellsPart => add(I64, 2, true),
             Service::ActivateCells => add(I64, 2, false),
-            Service::List | Service::Export | Service::Import | Service::ImportActive => {
-                let writable = matches!(service, Service::List | Service::Export);
+            Service::List | Service::ListPart => add(Type::Scalar(Scalar::I32), 2, true),
+            Service::Export | Service::ExportPart | Service::Import | Service::ImportActive => {
+                let writable = matches!(service, Service::Export | Service::ExportPart);
                 add(Type::Scalar(Scalar::I32), 2, writable);
-                if !self.view && service != Service::List {
+                if !self.view {
                     add(self.elem, 1, writable);
                 }
             }
@@ -338,10 +359,14 @@ impl ServiceSpec {
             }
             Service::Length => Some(b.value(cell(CellOp::Length), params)),
             Service::Append => Some(self.append(b, params)?),
-            Service::Count => Some(self.count(b, |_, _, _| {})),
-            Service::List => Some(self.export(b, Scalar::I32, false)),
-            Service::ListCells => Some(self.export(b, Scalar::I64, false)),
-            Service::Export => Some(self.export(b, Scalar::I32, true)),
+            Service::Count => Some(self.count(b, params, |_, _, _| {})),
+            Service::List | Service::ListPart => Some(self.export(b, params, Scalar::I32, false)),
+            Service::ListCells | Service::ListCellsPart => {
+                Some(self.export(b, params, Scalar::I64, false))
+            }
+            Service::Export | Service::ExportPart => {
+                Some(self.export(b, params, Scalar::I32, true))
+            }
             Service::Import | Service::ActivateCells => {
                 self.import(b, Activation::IfAbsent);
                 None
@@ -424,26 +449,59 @@ impl ServiceSpec {
         );
     }
 
-    /// A loop over the active cells that numbers them; gives how many there are.
+    /// A loop over the active cells that numbers them; gives how many there are. `part`: only over those of one part.
     fn count(
         &self,
         b: &mut Builder<'_>,
+        part: &[Value],
         body: impl FnOnce(&mut Builder<'_>, &[Value], Value),
     ) -> Value {
         let temp = b.env.temps.push(TempData { ty: I64 });
         let zero = b.i64(0);
         b.store(Place::Temp(temp), &[], zero);
         self.each(b, |b, at| {
-            let one = b.i64(1);
-            let add = Op::Atomic(AtomicOp::Add, Access::write(Place::Temp(temp)));
-            let number = b.value(add, &[one]);
-            body(b, at, number);
+            let visit = |b: &mut Builder<'_>| {
+                let one = b.i64(1);
+                let add = Op::Atomic(AtomicOp::Add, Access::write(Place::Temp(temp)));
+                let number = b.value(add, &[one]);
+                body(b, at, number);
+                Values::new()
+            };
+            if let [part, parts] = *part {
+                let is_in_part = ServiceSpec::is_in_part(b, at, part, parts);
+                b.if_else(is_in_part, &[], visit, |_| Values::new());
+            } else {
+                visit(b);
+            }
         });
         b.load(Place::Temp(temp), &[])
     }
 
-    fn export(&self, b: &mut Builder<'_>, coordinate: Scalar, values: bool) -> Value {
-        self.count(b, |b, at, number| {
+    /// Whether a cell is in a part: by a hash of its coordinates, so that parts have about the same size, wherever the cells are.
+    /// Checkpoints depend on it.
+    fn is_in_part(b: &mut Builder<'_>, at: &[Value], part: Value, parts: Value) -> Value {
+        let (factor, half) = (b.i64(GOLDEN as i64), b.i64(32));
+        let mut hash = b.i64(0);
+        for c in at {
+            let sum = b.binary(BinOp::Add, hash, *c);
+            let product = b.binary(BinOp::Mul, sum, factor);
+            let high = b.binary(BinOp::Shr, product, half);
+            hash = b.binary(BinOp::Xor, product, high);
+        }
+        let mask = b.i64(0x7fff_ffff);
+        let hash = b.binary(BinOp::And, hash, mask);
+        let own = b.binary(BinOp::Rem, hash, parts);
+        b.compare(CmpOp::Eq, own, part)
+    }
+
+    fn export(
+        &self,
+        b: &mut Builder<'_>,
+        part: &[Value],
+        coordinate: Scalar,
+        values: bool,
+    ) -> Value {
+        self.count(b, part, |b, at, number| {
             let room = b.value(Op::ArrayExtent(array(0), 0), &[]);
             let fits = b.compare(CmpOp::Lt, number, room);
             let store = |b: &mut Builder<'_>| {

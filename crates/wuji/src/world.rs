@@ -52,6 +52,7 @@ pub struct World {
 
 struct Inner {
     device: Device,
+    seed: u64,
     options: Options,
     shapes: Mutex<FxHashMap<String, Arc<TreeShape>>>,
     kernels: RwLock<FxHashMap<Key, Arc<Compiled>>>,
@@ -388,6 +389,11 @@ impl World {
 
     pub(crate) fn device(&self) -> &Device {
         &self.inner.device
+    }
+
+    /// The seed of `random`.
+    pub(crate) fn seed(&self) -> u64 {
+        self.inner.seed
     }
 
     /// The one shape of this world that has this structure.
@@ -756,6 +762,7 @@ impl WorldBuilder {
         Ok(World {
             inner: Arc::new(Inner {
                 device,
+                seed: self.device.seed,
                 specialization: specialize.then(Budget::new),
                 options: self.options,
                 shapes: Mutex::default(),

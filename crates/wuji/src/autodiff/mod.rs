@@ -35,4 +35,4 @@ pub(crate) use recorder::Recorder;
 pub use recorder::SavedField;
 pub use tape::Tape;
 pub(crate) use tape::seed_of;
-pub(crate) use trees::{NodeCells, active, import};
+pub(crate) use trees::{NodeCells, active, active_part, import};

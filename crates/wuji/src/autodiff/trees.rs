@@ -1,7 +1,7 @@
 //! Copies of sparse trees: which cells are active, and what is in them.
 
 use crate::autodiff::Extent;
-use crate::host::{ActiveCells, FieldHandle};
+use crate::host::{ActiveCells, CellPart, FieldHandle};
 use crate::layout::TreeInner;
 use crate::services::{Service, Subject};
 use std::cmp::Ordering;
@@ -60,6 +60,18 @@ pub(crate) fn active(field: &FieldHandle, values: bool) -> Result<ActiveCells> {
     let size = if values { field.size()? } else { 0 };
     let access = field.access()?;
     access.export_cells(access.domain().len(), size)
+}
+
+/// The same, of one part of the elements, which has about `room` of them.
+pub(crate) fn active_part(
+    field: &FieldHandle,
+    values: bool,
+    part: CellPart,
+    room: u64,
+) -> Result<ActiveCells> {
+    let size = if values { field.size()? } else { 0 };
+    let access = field.access()?;
+    access.export_part(part, room, (access.domain().len(), size))
 }
 
 impl TreeCopy {
@@ -138,12 +150,27 @@ pub(crate) fn import(field: &FieldHandle, cells: &ActiveCells) -> Result<()> {
 
 impl NodeCells {
     pub(crate) fn of(tree: &Arc<TreeInner>, node: Node, rank: usize) -> Result<NodeCells> {
-        let subject = Subject::Node(node);
-        let serve = |service: Service, arrays: &[ArrayArg<'_>]| -> Result<u64> {
-            let found = tree.serve(subject, service, &[], arrays)?;
-            Ok(found.first().copied().unwrap_or(0))
+        let room = NodeCells::count(tree, node)?;
+        NodeCells::list(tree, (node, rank), None, room)
+    }
+
+    /// How many cells are active.
+    pub(crate) fn count(tree: &Arc<TreeInner>, node: Node) -> Result<u64> {
+        let found = tree.serve(Subject::Node(node), Service::Count, &[], &[])?;
+        Ok(found.first().copied().unwrap_or(0))
+    }
+
+    /// One part of the cells, which has about `room` of them; all cells if there is none.
+    pub(crate) fn list(
+        tree: &Arc<TreeInner>,
+        (node, rank): (Node, usize),
+        part: Option<CellPart>,
+        mut room: u64,
+    ) -> Result<NodeCells> {
+        let (service, params) = match part {
+            Some(part) => (Service::ListCellsPart, part.params().to_vec()),
+            None => (Service::ListCells, Vec::new()),
         };
-        let mut room = serve(Service::Count, &[])?;
         loop {
             let rows = room as usize;
             let mut coordinates = Vec::new();
@@ -154,7 +181,8 @@ impl NodeCells {
             }
             coordinates.resize(words.unwrap_or(0), 0);
             let array = ArrayArg::opaque(&mut coordinates, 8, &[rows, rank], true)?;
-            let found = serve(Service::ListCells, &[array])?;
+            let found = tree.serve(Subject::Node(node), service, &params, &[array])?;
+            let found = found.first().copied().unwrap_or(0);
             // Another thread may have activated more cells since they were counted.
             if found > room {
                 room = found;

@@ -17,7 +17,10 @@ use wuji_ir::{Error, Result};
 use wuji_runtime::cache::checksum;
 
 const MAGIC: &[u8; 8] = b"WUJICKPT";
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
+
+/// The version without a seed, in which all active cells of a node are one part.
+const WITHOUT_SEED: u32 = 2;
 
 /// Largest number of bytes of a block.
 pub(super) const BLOCK: usize = 1 << 20;
@@ -37,9 +40,13 @@ pub(super) struct Writer {
 
 impl Writer {
     pub(super) fn create(path: &Path) -> Result<Writer> {
+        Writer::of_version(path, VERSION)
+    }
+
+    pub(super) fn of_version(path: &Path, version: u32) -> Result<Writer> {
         let mut output = Output::create(path)?;
         output.put(MAGIC)?;
-        output.put(VERSION.to_le_bytes())?;
+        output.put(version.to_le_bytes())?;
         Ok(Writer {
             output,
             buffer: Vec::with_capacity(BLOCK),
@@ -84,6 +91,7 @@ impl Writer {
 
 pub(super) struct Reader {
     input: Input,
+    version: u32,
     block: Vec<u8>,
     /// How much of the block was taken.
     taken: usize,
@@ -101,15 +109,17 @@ impl Reader {
             return Err(input.damaged(KIND, "it does not start with `WUJICKPT`"));
         }
         let version = version.try_into().map_or(0, u32::from_le_bytes);
-        if version != VERSION {
-            let why =
-                format!("it has version {version} of the format, and this program reads {VERSION}");
+        if version != VERSION && version != WITHOUT_SEED {
+            let why = format!(
+                "it has version {version} of the format, and this program reads {WITHOUT_SEED} and {VERSION}"
+            );
             return Err(input
                 .damaged(KIND, why)
                 .help("load it with the version of Wuji that wrote it"));
         }
         Ok(Reader {
             input,
+            version,
             block: Vec::new(),
             taken: 0,
             number: 0,
@@ -174,6 +184,24 @@ impl Reader {
         let mut bytes = [0; 8];
         self.take(&mut bytes)?;
         Ok(u64::from_le_bytes(bytes))
+    }
+
+    /// Whether the seed of the random numbers is in the file.
+    pub(super) fn has_seed(&self) -> bool {
+        self.version > WITHOUT_SEED
+    }
+
+    /// How many parts the cells of a node, or the elements of a field, are in.
+    pub(super) fn take_parts(&mut self) -> Result<u64> {
+        if self.version <= WITHOUT_SEED {
+            return Ok(1);
+        }
+        let parts = self.take_number()?;
+        // Each has the number of its cells.
+        if parts == 0 || parts > self.input.left() / 8 + BLOCK as u64 {
+            return Err(self.damaged(format!("it claims to have {parts} parts")));
+        }
+        Ok(parts)
     }
 
     /// Words of eight bytes, as many as that; the file must have them.

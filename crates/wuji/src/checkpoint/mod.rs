@@ -1,16 +1,21 @@
 //! Checkpoints: all fields of a world in one file.
 //!
-//! The file has a description of the trees, the number of launches so far, from which random numbers are computed, and then the values: of dense trees all elements row by row, whatever their layout; of
-//! sparse trees the active cells of each sparse node, and then the values of the active elements, sorted by their coordinates.
+//! The file has a description of the trees, the state of the random numbers, and then the values: of dense trees all elements row by
+//! row, whatever their layout; of sparse trees the active cells of each sparse node, and then the values of the active elements. Active
+//! cells are in [parts](CellPart) that fit into memory, and the elements of a part are sorted by their coordinates.
 
 mod blocks;
+mod random;
+#[cfg(test)]
+mod tests;
 
-use crate::autodiff::{NodeCells, active, import};
+use crate::autodiff::{NodeCells, active, active_part, import};
 use crate::files::at_caller;
-use crate::host::{ActiveCells, ElementBox, FieldHandle, Window};
+use crate::host::{ActiveCells, CellPart, ElementBox, FieldHandle, Window};
 use crate::layout::TreeInner;
 use crate::world::World;
 use blocks::{Reader, Writer};
+use random::RandomState;
 use std::fmt::Write;
 use std::panic::Location;
 use std::path::Path;
@@ -20,15 +25,15 @@ use wuji_ir::module::Module;
 use wuji_ir::types::{Structs, Type};
 use wuji_ir::{Error, Result};
 
-/// About as many bytes of a dense field are in memory at a time.
+/// About as many bytes of a field are in memory at a time.
 const SLAB: u64 = 1 << 24;
 
 impl World {
     /// Writes all fields and arrays of this world to a file, with the active cells of sparse trees and the state of the random numbers.
     /// [`World::load`] reads it.
     ///
-    /// The old file is replaced at once when the new one is complete: a process that is killed leaves the old one. Dense fields are
-    /// written piece by piece; of a sparse field, the active elements are in memory.
+    /// The old file is replaced at once when the new one is complete: a process that is killed leaves the old one. Fields are written
+    /// piece by piece, so that the host needs little memory.
     ///
     /// ```
     /// use wuji::prelude::*;
@@ -63,8 +68,8 @@ impl World {
         at_caller(save(self, path.as_ref()), Location::caller())
     }
 
-    /// Gives all fields and arrays of this world the values and active cells that [`World::save`] wrote to a file. With the same
-    /// [seed](crate::WorldBuilder::seed), the random numbers of later launches are those that the saved world would have drawn.
+    /// Gives all fields and arrays of this world the values and active cells that [`World::save`] wrote to a file. The random numbers of
+    /// later launches are those that the saved world would have drawn, whatever the [seed](crate::WorldBuilder::seed) of this one.
     ///
     /// The world has the same fields as the one that was saved, made in the same order. Dense trees may have another layout, sparse
     /// ones not. The whole file is checked first: if it is damaged, or of other fields, nothing changes.
@@ -91,6 +96,7 @@ fn write_world(world: &World, path: &Path, launches: u64) -> Result<()> {
     let header = descriptions.join("\n");
     writer.put_number(header.len() as u64)?;
     writer.put(header.as_bytes())?;
+    writer.put_number(world.seed())?;
     writer.put_number(launches)?;
     for tree in &trees {
         tree.write(&mut writer)?;
@@ -112,11 +118,13 @@ fn load(world: &World, path: &Path) -> Result<()> {
     reader.take(&mut header)?;
     let header = String::from_utf8_lossy(&header).into_owned();
     check_trees(path, &header, &trees)?;
-    let launches = reader.take_number()?;
+    let random = RandomState::read(&mut reader, world.seed())?;
     for tree in &trees {
         tree.read(&mut reader)?;
     }
-    world.device().set_launches(launches);
+    world
+        .device()
+        .set_launches(random.launches_with(world.seed()));
     reader.finish()
 }
 
@@ -170,19 +178,20 @@ impl SavedTree {
 
     fn write(&self, writer: &mut Writer) -> Result<()> {
         for (node, rank) in &self.nodes {
-            let cells = NodeCells::of(&self.tree, *node, *rank)?;
-            writer.put_number(cells.rows as u64)?;
-            for word in &cells.coordinates {
-                writer.put_number(*word)?;
+            let count = NodeCells::count(&self.tree, *node)?;
+            let parts = Parts::of(count, 8 * *rank as u64);
+            writer.put_number(parts.count)?;
+            for part in parts.each() {
+                let cells = NodeCells::list(&self.tree, (*node, *rank), part, parts.room)?;
+                writer.put_number(cells.rows as u64)?;
+                for word in &cells.coordinates {
+                    writer.put_number(*word)?;
+                }
             }
         }
         for field in &self.fields {
             if self.sparse {
-                let cells = active(field, true)?;
-                writer.put_number(cells.rows as u64)?;
-                for word in &cells.values {
-                    writer.put_number(*word)?;
-                }
+                write_sparse(field, writer)?;
             } else {
                 write_dense(field, writer)?;
             }
@@ -195,15 +204,17 @@ impl SavedTree {
             self.tree.clear()?;
         }
         for (node, rank) in &self.nodes {
-            let rows = reader.take_number()?;
-            let words = rows.saturating_mul(*rank as u64);
-            let cells = NodeCells {
-                node: *node,
-                rank: *rank,
-                rows: rows as usize,
-                coordinates: reader.take_words(words)?,
-            };
-            cells.activate(&self.tree)?;
+            for _ in 0..reader.take_parts()? {
+                let rows = reader.take_number()?;
+                let words = rows.saturating_mul(*rank as u64);
+                let cells = NodeCells {
+                    node: *node,
+                    rank: *rank,
+                    rows: rows as usize,
+                    coordinates: reader.take_words(words)?,
+                };
+                cells.activate(&self.tree)?;
+            }
         }
         for field in &self.fields {
             if self.sparse {
@@ -216,25 +227,87 @@ impl SavedTree {
     }
 }
 
+/// The parts that the active cells of a node are written in.
+struct Parts {
+    count: u64,
+    /// About as many cells are in each.
+    room: u64,
+}
+
+impl Parts {
+    /// For so many cells, and bytes of each.
+    fn of(cells: u64, bytes: u64) -> Parts {
+        let count = cells.saturating_mul(bytes).div_ceil(SLAB).max(1);
+        Parts::new(cells, count)
+    }
+
+    fn new(cells: u64, count: u64) -> Parts {
+        let even = cells.div_ceil(count.max(1));
+        let room = if count == 1 {
+            even
+        } else {
+            even + even / 16 + 64
+        };
+        Parts { count, room }
+    }
+
+    fn each(&self) -> impl Iterator<Item = Option<CellPart>> {
+        let of = self.count;
+        (0..of).map(move |number| (of > 1).then_some(CellPart { number, of }))
+    }
+
+    /// The active elements of a field in one of them.
+    fn active(
+        &self,
+        field: &FieldHandle,
+        values: bool,
+        part: Option<CellPart>,
+    ) -> Result<ActiveCells> {
+        match part {
+            Some(part) => active_part(field, values, part, self.room),
+            None => active(field, values),
+        }
+    }
+}
+
+fn write_sparse(field: &FieldHandle, writer: &mut Writer) -> Result<()> {
+    let access = field.access()?;
+    let bytes = field.size()? as u64 + 4 * access.domain().len() as u64;
+    let parts = Parts::of(access.count()?, bytes);
+    writer.put_number(parts.count)?;
+    for part in parts.each() {
+        let cells = parts.active(field, true, part)?;
+        writer.put_number(cells.rows as u64)?;
+        for word in &cells.values {
+            writer.put_number(*word)?;
+        }
+    }
+    Ok(())
+}
+
 /// The values of the elements that are active, now that all cells are.
 fn read_sparse(field: &FieldHandle, reader: &mut Reader) -> Result<()> {
-    let now = active(field, false)?;
-    let rows = reader.take_number()?;
-    if rows != now.rows as u64 {
-        let why = format!(
-            "it has {rows} elements of `{}`, and its cells have {}",
-            field.name(),
-            now.rows
-        );
-        return Err(reader.damaged(why));
+    let parts = Parts::new(field.access()?.count()?, reader.take_parts()?);
+    for part in parts.each() {
+        let now = parts.active(field, false, part)?;
+        let rows = reader.take_number()?;
+        if rows != now.rows as u64 {
+            let why = format!(
+                "it has {rows} elements of `{}`, and its cells have {}",
+                field.name(),
+                now.rows
+            );
+            return Err(reader.damaged(why));
+        }
+        let bytes = rows.saturating_mul(field.size()? as u64);
+        let cells = ActiveCells {
+            rows: now.rows,
+            coordinates: now.coordinates,
+            values: reader.take_words(bytes.div_ceil(8))?,
+        };
+        import(field, &cells)?;
     }
-    let bytes = rows.saturating_mul(field.size()? as u64);
-    let cells = ActiveCells {
-        rows: now.rows,
-        coordinates: now.coordinates,
-        values: reader.take_words(bytes.div_ceil(8))?,
-    };
-    import(field, &cells)
+    Ok(())
 }
 
 /// Windows of a field along its first index, which fit into memory.

@@ -326,8 +326,35 @@ impl<'a> HostAccess<'a> {
 
     /// The same, for a rank that is known at run time.
     pub(crate) fn export_cells(&self, rank: usize, size: usize) -> Result<ActiveCells> {
+        let service = match size {
+            0 => Service::List,
+            _ => Service::Export,
+        };
+        self.export_by(service, &[], self.count()?, (rank, size))
+    }
+
+    /// The same, of one part of the active cells, which has about `room` of them.
+    pub(crate) fn export_part(
+        &self,
+        part: CellPart,
+        room: u64,
+        (rank, size): (usize, usize),
+    ) -> Result<ActiveCells> {
+        let service = match size {
+            0 => Service::ListPart,
+            _ => Service::ExportPart,
+        };
+        self.export_by(service, &part.params(), room, (rank, size))
+    }
+
+    fn export_by(
+        &self,
+        service: Service,
+        params: &[u64],
+        mut room: u64,
+        (rank, size): (usize, usize),
+    ) -> Result<ActiveCells> {
         self.fits_i32()?;
-        let mut room = self.count()?;
         loop {
             let mut coordinates = self.buffer(room, rank.max(1) as u64 * 4)?;
             let mut values = self.buffer(room, size as u64)?;
@@ -336,11 +363,7 @@ impl<'a> HostAccess<'a> {
             if size > 0 {
                 arrays.push(ArrayArg::opaque(&mut values, size, &[rows], true)?);
             }
-            let service = match size {
-                0 => Service::List,
-                _ => Service::Export,
-            };
-            let found = self.serve(service, &[], &arrays)?;
+            let found = self.serve(service, params, &arrays)?;
             drop(arrays);
             // Another thread may have activated more cells since they were counted.
             if found > room {
@@ -460,6 +483,21 @@ pub(crate) fn with_value<T: Element>(mut params: Vec<u64>, value: T) -> Vec<u64>
     params.resize(start + T::SCALARS, 0);
     value.to_slots(&mut params[start..]);
     params
+}
+
+/// One of several parts of the active cells of a node. Which cells are in it depends on their coordinates only.
+#[derive(Copy, Clone)]
+pub(crate) struct CellPart {
+    pub(crate) number: u64,
+    /// How many parts there are.
+    pub(crate) of: u64,
+}
+
+impl CellPart {
+    /// The parameters of a service.
+    pub(crate) fn params(self) -> [u64; 2] {
+        [self.number, self.of]
+    }
 }
 
 /// Active cells: how many, where they are, and what is in them.

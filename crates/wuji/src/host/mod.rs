@@ -7,6 +7,6 @@ mod access;
 mod element_box;
 mod handle;
 
-pub(crate) use access::{ActiveCells, HostAccess, pack, unpack, with_value};
+pub(crate) use access::{ActiveCells, CellPart, HostAccess, pack, unpack, with_value};
 pub(crate) use element_box::{ElementBox, Window};
 pub(crate) use handle::FieldHandle;

@@ -1,9 +1,10 @@
 //! Worlds saved to files.
 
-use crate::backend::worlds;
+use crate::backend::{builder, worlds};
 use crate::files::Folder;
 use expect_test::expect;
 use std::fs;
+use std::sync::{Arc, Mutex};
 use wuji::prelude::*;
 
 #[derive(Element, Clone, Copy, Debug, PartialEq)]
@@ -276,19 +277,28 @@ fn damaged_files() {
           = note: it is truncated: 12 more bytes are needed, and it has 7"#]],
     );
     let mut newer = whole.clone();
-    newer[8] = 3;
+    newer[8] = 4;
     folder.check(
         load(&newer),
         expect![[r#"
         error[W0531]: world is not a valid checkpoint file
-          = note: it has version 3 of the format, and this program reads 2
+          = note: it has version 4 of the format, and this program reads 2 and 3
+          = help: load it with the version of Wuji that wrote it"#]],
+    );
+    let mut older = whole.clone();
+    older[8] = 1;
+    folder.check(
+        load(&older),
+        expect![[r#"
+        error[W0531]: world is not a valid checkpoint file
+          = note: it has version 1 of the format, and this program reads 2 and 3
           = help: load it with the version of Wuji that wrote it"#]],
     );
     folder.check(
         load(&whole[..whole.len() / 2]),
         expect![[r#"
         error[W0531]: world is not a valid checkpoint file
-          = note: it is truncated: 1252 more bytes are needed, and it has 620"#]],
+          = note: it is truncated: 1260 more bytes are needed, and it has 624"#]],
     );
     let mut wrong = whole.clone();
     wrong[200] ^= 1;
@@ -307,6 +317,149 @@ fn damaged_files() {
     assert_eq!(x.to_vec().unwrap(), [2.0; 300]);
     load(&whole).unwrap();
     assert_eq!(x.to_vec().unwrap(), [1.0; 300]);
+}
+
+/// Damaged files with active cells and the state of random numbers.
+#[test]
+fn damaged_sparse_files() {
+    let folder = Folder::new("save-damaged-sparse");
+    let path = folder.join("world");
+    let world = World::builder().interpreter().seed(11).build().unwrap();
+    let x = world.layout(|root| root.pointer(I, 4).bitmasked(I, 4).place("x"));
+    let x: Field<f32, 1> = x.unwrap();
+    (0..3).for_each(|k| x.set(5 * k, k as f32).unwrap());
+    world.save(&path).unwrap();
+    let whole = fs::read(&path).unwrap();
+    x.deactivate(5).unwrap();
+    x.set(15, 9.0).unwrap();
+    let now = x.export().unwrap();
+    for at in (0..whole.len()).step_by(3) {
+        fs::write(&path, &whole[..at]).unwrap();
+        assert_eq!(world.load(&path).unwrap_err().code, "W0531", "{at}");
+        let mut wrong = whole.clone();
+        wrong[at] ^= 1;
+        fs::write(&path, &wrong).unwrap();
+        assert_eq!(world.load(&path).unwrap_err().code, "W0531", "{at}");
+    }
+    assert_eq!(x.export().unwrap(), now);
+    fs::write(&path, &whole).unwrap();
+    world.load(&path).unwrap();
+    assert_eq!(x.export().unwrap().0, [[0], [5], [10]]);
+}
+
+/// A sparse field with more active elements than are in memory at a time.
+#[test]
+fn sparse_fields_are_streamed() {
+    let folder = Folder::new("save-streamed");
+    let path = folder.join("world");
+    let new = || {
+        let world = World::cpu().unwrap();
+        let x = world.layout(|root| root.pointer(IJ, 64).bitmasked(IJ, 64).place("x"));
+        let x: Field<i32, 2> = x.unwrap();
+        (world, x)
+    };
+    let (world, x) = new();
+    scatter(&x).unwrap();
+    let count = x.count_active().unwrap();
+    assert!(count * 12 > 1 << 25, "several parts");
+    let sums = (sum(&x).unwrap(), count);
+    world.save(&path).unwrap();
+    let (other, y) = new();
+    y.set([1, 1], 5).unwrap();
+    other.load(&path).unwrap();
+    assert_eq!((sum(&y).unwrap(), y.count_active().unwrap()), sums);
+    assert!(!y.is_active([1, 1]).unwrap());
+    assert_eq!(y.get([4000, 5]).unwrap(), 4000 * 7 + 5 * 11);
+}
+
+#[kernel]
+fn scatter(x: &Field<i32, 2>) {
+    for [i, j] in grid([0..4096, 0..4096]) {
+        if (i + j) % 5 == 0 {
+            x[[i, j]] = i * 7 + j * 11;
+        }
+    }
+}
+
+/// A sum that depends on the place of each element.
+#[kernel]
+fn sum(x: &Field<i32, 2>) -> i64 {
+    let mut sum = 0;
+    for [i, j] in x {
+        sum += (x[[i, j]] as i64) * (i as i64 + 4099 * j as i64);
+    }
+    sum
+}
+
+/// A simulation that prints, draws random numbers and grows.
+struct Growth {
+    world: World,
+    x: Field<f32, 1>,
+    seeds: Field<i32, 0>,
+    lines: Arc<Mutex<Vec<String>>>,
+}
+
+#[kernel]
+fn grow(x: &Field<f32, 1>, seeds: &Field<i32, 0>, step: i32) {
+    for [i] in x {
+        x[[i]] += random::<f32>();
+    }
+    for _k in serial(0..3) {
+        let at = (random::<f32>() * 400.0) as i32;
+        x[[at]] = 0.5;
+        seeds[[]] += 1;
+        println!("step {step}: {at}, seeds {}", seeds[[]]);
+    }
+}
+
+impl Growth {
+    fn new(builder: wuji::WorldBuilder) -> Growth {
+        let world = builder.build().unwrap();
+        let lines = Arc::new(Mutex::new(Vec::new()));
+        let sink = lines.clone();
+        world.on_print(move |line| sink.lock().unwrap().push(line.to_owned()));
+        let x = world.layout(|root| root.pointer(I, 50).dense(I, 8).place("x"));
+        Growth {
+            x: x.unwrap(),
+            seeds: world.scalar("seeds").unwrap(),
+            lines,
+            world,
+        }
+    }
+
+    fn steps(&self, steps: std::ops::Range<i32>) {
+        for step in steps {
+            grow(&self.x, &self.seeds, step).unwrap();
+        }
+        self.world.synchronize().unwrap();
+    }
+
+    /// What it printed, and what it is now.
+    fn output(&self) -> String {
+        let lines = self.lines.lock().unwrap().concat();
+        format!("{lines}{:?}", self.x.export().unwrap())
+    }
+}
+
+/// A program that saves, and goes on in a new world, prints what one prints that never stopped.
+#[test]
+fn runs_go_on_exactly() {
+    let folder = Folder::new("save-goes-on");
+    let path = folder.join("state");
+    let whole = Growth::new(builder().seed(42));
+    whole.steps(0..6);
+    let first = Growth::new(builder().seed(42));
+    first.steps(0..3);
+    first.world.save(&path).unwrap();
+    // Saving, and reading after it, do not disturb the run.
+    first.output();
+    let second = Growth::new(builder());
+    second.x.set(3, 1.0).unwrap();
+    second.world.load(&path).unwrap();
+    second.steps(3..6);
+    let printed = first.lines.lock().unwrap().concat();
+    assert_eq!(printed + &second.output(), whole.output());
+    assert!(whole.output().lines().count() > 18);
 }
 
 #[kernel]
@@ -339,8 +492,8 @@ fn random_numbers_go_on() {
         assert_eq!(x.to_vec().unwrap(), first);
         draw(&x).unwrap();
         assert_ne!(x.to_vec().unwrap(), first);
-        // In another process.
-        let other = World::interpreter().unwrap();
+        // In another process, with another seed.
+        let other = World::builder().interpreter().seed(99).build().unwrap();
         let y = new(&other);
         other.load(&path).unwrap();
         draw(&y).unwrap();
