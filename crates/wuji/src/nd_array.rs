@@ -85,6 +85,13 @@ impl<T: Element, const D: usize> NdArray<T, D> {
         self.field.handle()
     }
 
+    /// The array of a field whose memory is like that of an array. Kernels must not get both at once.
+    pub(crate) fn of_field(field: &Field<T, D>) -> Result<Option<NdArray<T, D>>> {
+        let same = field.handle().is_array()?;
+        let field = same.then(|| field.clone());
+        Ok(field.map(|field| NdArray { field }))
+    }
+
     pub(crate) fn as_field(&self) -> &Field<T, D> {
         &self.field
     }

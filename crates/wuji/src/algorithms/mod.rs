@@ -100,7 +100,7 @@ fn copy<T: Element>(from: &NdArray<T, 1>, to: &NdArray<T, 1>) {
     }
 }
 
-/// The elements of a field, or an array, in an array: the array itself, or a copy.
+/// The elements of a field, or an array, in an array: the array itself, that of the field, or a copy where the layout has none.
 struct Elements<'a, S: Sequence> {
     of: &'a S,
     array: NdArray<S::Item, 1>,
@@ -114,6 +114,9 @@ impl<'a, S: Sequence> Elements<'a, S> {
         }
         let field = of.field();
         check_dense(field, what)?;
+        if let Some(array) = NdArray::of_field(field)? {
+            return Ok(Elements { of, array });
+        }
         let array = field.world().nd_array(what, field.len()?)?;
         let [offset] = field.offset()?;
         load(field, offset, &array)?;
@@ -122,9 +125,11 @@ impl<'a, S: Sequence> Elements<'a, S> {
 
     /// Writes an array to where the elements were read from.
     fn write(&self, from: &NdArray<S::Item, 1>) -> Result<()> {
-        match self.of.array() {
-            Some(array) if array == from => Ok(()),
-            Some(array) => copy(from, array),
+        if self.of.field().handle() == from.handle() {
+            return Ok(());
+        }
+        match NdArray::of_field(self.of.field())? {
+            Some(array) => copy(from, &array),
             None => {
                 let [offset] = self.of.field().offset()?;
                 store(self.of.field(), offset, from)
@@ -145,13 +150,21 @@ fn check_dense<T: Element>(field: &Field<T, 1>, what: &str) -> Result<()> {
     )
 }
 
+/// Bits that a pass of a sort looks at.
+#[derive(Copy, Clone)]
+enum Digit {
+    Byte,
+    /// Four bits.
+    Nibble,
+}
+
 /// How work is divided: into blocks of elements, one thread each.
 #[derive(Copy, Clone)]
 struct Division {
     /// Logarithm of the elements per block of a prefix sum.
     scan: i64,
-    /// Bits of a digit of a sort.
-    digit: u32,
+    /// What one pass of a sort looks at.
+    digit: Digit,
     /// Least number of elements per block of a sort, and largest number of blocks.
     sort: (u64, u64),
 }
@@ -159,14 +172,14 @@ struct Division {
 impl Division {
     const CPU: Division = Division {
         scan: 12,
-        digit: 8,
+        digit: Digit::Byte,
         sort: (8192, 64),
     };
 
     /// Many threads with a little work each.
     const GPU: Division = Division {
         scan: 6,
-        digit: 4,
+        digit: Digit::Nibble,
         sort: (64, 1 << 16),
     };
 

@@ -1,7 +1,8 @@
-//! Prefix sums: blocks are scanned in parallel, then their sums, then each block gets the sum of all blocks before it.
+//! Prefix sums: the sums of blocks are computed in parallel and scanned, and then each block is scanned from the sum of all blocks
+//! before it. So elements are read twice and written once.
 
 use super::{Division, Elements, Sequence, at_caller};
-use crate::lang::{Num, min};
+use crate::lang::{Num, min, scalar};
 use crate::nd_array::NdArray;
 use std::panic::Location;
 use wuji_ir::Result;
@@ -38,37 +39,49 @@ pub(super) fn scan<T: Num>(
     let shift = division.scan;
     let [count] = data.shape()?;
     let blocks = count.div_ceil(1 << shift);
-    let sums = data.world().nd_array("sums of blocks", blocks)?;
-    scan_blocks(data, &sums, count as i64, shift, inclusive)?;
+    let starts = data.world().nd_array("sums of blocks", blocks)?;
     if blocks > 1 {
-        scan(&sums, false, division)?;
-        add_sums(data, &sums, shift)?;
+        sum_blocks(data, &starts, 1 << shift)?;
+        scan(&starts, false, division)?;
     }
-    Ok(())
+    if inclusive {
+        scan_blocks(data, &starts, 1 << shift)
+    } else {
+        scan_blocks_exclusive(data, &starts, 1 << shift)
+    }
 }
 
 #[kernel]
-fn scan_blocks<T: Num>(
-    data: &NdArray<T, 1>,
-    sums: &NdArray<T, 1>,
-    count: i64,
-    shift: i64,
-    inclusive: bool,
-) {
+fn sum_blocks<T: Num>(data: &NdArray<T, 1>, sums: &NdArray<T, 1>, size: i64) {
     for [block] in sums {
         let mut total = T::ZERO;
-        for i in (block << shift)..min((block + 1) << shift, count) {
-            let before = total;
+        for i in block * size..min((block + 1) * size, data.len() as i64) {
             total += data[i];
-            data[i] = if inclusive { total } else { before };
         }
         sums[block] = total;
     }
 }
 
+/// Neighbours in a vector would be elements of different blocks, so the loop over blocks is scalar.
 #[kernel]
-fn add_sums<T: Num>(data: &NdArray<T, 1>, sums: &NdArray<T, 1>, shift: i64) {
-    for [i] in data {
-        data[i] = sums[i >> shift] + data[i];
+fn scan_blocks<T: Num>(data: &NdArray<T, 1>, starts: &NdArray<T, 1>, size: i64) {
+    for [block] in scalar(starts) {
+        let mut total = starts[block];
+        for i in block * size..min((block + 1) * size, data.len() as i64) {
+            total += data[i];
+            data[i] = total;
+        }
+    }
+}
+
+#[kernel]
+fn scan_blocks_exclusive<T: Num>(data: &NdArray<T, 1>, starts: &NdArray<T, 1>, size: i64) {
+    for [block] in scalar(starts) {
+        let mut total = starts[block];
+        for i in block * size..min((block + 1) * size, data.len() as i64) {
+            let value = data[i];
+            data[i] = total;
+            total += value;
+        }
     }
 }

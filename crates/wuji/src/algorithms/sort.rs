@@ -4,9 +4,9 @@
 //! of each digit and block start, and moves them there.
 
 use super::scan::scan;
-use super::{Division, Elements, Sequence, at_caller, check_dense};
+use super::{Digit, Division, Elements, Sequence, at_caller, check_dense};
 use crate::element::Element;
-use crate::lang::{Int, Num, min};
+use crate::lang::{Int, Num, min, scalar};
 use crate::nd_array::NdArray;
 use std::panic::Location;
 use wuji_ir::{Error, Result};
@@ -116,40 +116,37 @@ fn gather<T: Element>(from: &NdArray<T, 1>, order: &NdArray<u32, 1>, to: &NdArra
 
 /// One pass: sorts words by one digit.
 #[derive(Fields)]
-struct Pass<W: Int> {
+struct Pass<W: Int, const DIGITS: usize> {
     from: NdArray<W, 1>,
     to: NdArray<W, 1>,
     order: NdArray<u32, 1>,
     new_order: NdArray<u32, 1>,
-    /// How many words of a block have a digit; then where the next one goes.
+    /// How many words of a block have a digit.
     counts: NdArray<u32, 2>,
-    /// The same, digit by digit.
+    /// The same, digit by digit; then where the first one goes.
     starts: NdArray<u32, 1>,
-    count: i64,
     /// Words per block.
     size: i64,
     blocks: i64,
     shift: W,
-    /// The largest digit.
-    mask: W,
     /// Whether the order moves with the words.
     ordered: bool,
 }
 
+/// Neighbours in a vector would be words of different blocks, so the loops over blocks are scalar.
 #[kernel]
-impl<W: Int> Pass<W> {
+impl<W: Int, const DIGITS: usize> Pass<W, DIGITS> {
     /// Counts the digits of each block.
     fn count(&self) {
-        for block in 0..self.blocks {
-            let digits = self.mask.cast::<i64>() + 1;
-            for digit in 0..digits {
-                self.counts[[block, digit]] = 0;
+        for block in scalar(0..self.blocks) {
+            for digit in 0..DIGITS {
+                self.counts[[block, digit as i64]] = 0;
             }
-            for i in block * self.size..min((block + 1) * self.size, self.count) {
-                let digit = ((self.from[i] >> self.shift) & self.mask).cast::<i64>();
+            for i in block * self.size..min((block + 1) * self.size, self.from.len() as i64) {
+                let digit = self.digit(self.from[i]);
                 self.counts[[block, digit]] = self.counts[[block, digit]] + 1;
             }
-            for digit in 0..digits {
+            for digit in 0..DIGITS as i64 {
                 self.starts[digit * self.blocks + block] = self.counts[[block, digit]];
             }
         }
@@ -157,21 +154,27 @@ impl<W: Int> Pass<W> {
 
     /// Moves the words of each block to where those with the same digit start.
     fn relocate(&self) {
-        for block in 0..self.blocks {
-            for digit in 0..self.mask.cast::<i64>() + 1 {
-                self.counts[[block, digit]] = self.starts[digit * self.blocks + block];
+        for block in scalar(0..self.blocks) {
+            let mut places = [0u32; DIGITS];
+            for digit in 0..DIGITS as i64 {
+                places[digit] = self.starts[digit * self.blocks + block];
             }
-            for i in block * self.size..min((block + 1) * self.size, self.count) {
+            for i in block * self.size..min((block + 1) * self.size, self.from.len() as i64) {
                 let word = self.from[i];
-                let digit = ((word >> self.shift) & self.mask).cast::<i64>();
-                let place = self.counts[[block, digit]];
-                self.counts[[block, digit]] = place + 1;
+                let digit = self.digit(word);
+                let place = places[digit];
+                places[digit] = place + 1;
                 self.to[place] = word;
                 if self.ordered {
                     self.new_order[place] = self.order[i];
                 }
             }
         }
+    }
+
+    #[func]
+    fn digit(&self, word: W) -> i64 {
+        (word >> self.shift).cast::<i64>() & (DIGITS as i64 - 1)
     }
 }
 
@@ -286,8 +289,19 @@ impl<W: Int> Words<W> {
     }
 
     fn sort(self, ordered: bool, division: Division) -> Result<Words<W>> {
-        let mut pass = self.first_pass(division, ordered)?;
-        for shift in (0..W::SIZE as u32 * 8).step_by(division.digit as usize) {
+        match division.digit {
+            Digit::Byte => self.sort_digits::<256>(ordered, division),
+            Digit::Nibble => self.sort_digits::<16>(ordered, division),
+        }
+    }
+
+    fn sort_digits<const DIGITS: usize>(
+        self,
+        ordered: bool,
+        division: Division,
+    ) -> Result<Words<W>> {
+        let mut pass = self.first_pass::<DIGITS>(division, ordered)?;
+        for shift in (0..W::SIZE as u32 * 8).step_by(DIGITS.ilog2() as usize) {
             pass.shift = W::from_f64(f64::from(shift));
             pass.count()?;
             scan(&pass.starts, false, division)?;
@@ -302,12 +316,16 @@ impl<W: Int> Words<W> {
         })
     }
 
-    fn first_pass(&self, division: Division, ordered: bool) -> Result<Pass<W>> {
+    fn first_pass<const DIGITS: usize>(
+        &self,
+        division: Division,
+        ordered: bool,
+    ) -> Result<Pass<W, DIGITS>> {
         let world = self.current.world();
         let (least, most) = division.sort;
         let size = least.max(self.count.div_ceil(most));
         let blocks = self.count.div_ceil(size);
-        let digits = 1u64 << division.digit;
+        let digits = DIGITS as u64;
         Ok(Pass {
             from: self.current.clone(),
             to: world.nd_array("words", self.count)?,
@@ -315,11 +333,9 @@ impl<W: Int> Words<W> {
             new_order: world.nd_array("order", self.order.shape()?)?,
             counts: world.nd_array("counts", [blocks, digits])?,
             starts: world.nd_array("starts", blocks * digits)?,
-            count: self.count as i64,
             size: size as i64,
             blocks: blocks as i64,
             shift: W::ZERO,
-            mask: W::from_f64((digits - 1) as f64),
             ordered,
         })
     }

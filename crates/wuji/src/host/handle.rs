@@ -1,6 +1,6 @@
 //! Which field of which tree a handle of the public API refers to.
 
-use crate::host::HostAccess;
+use crate::host::{HostAccess, Window};
 use crate::layout::{Tree, TreeInner};
 use crate::world::World;
 use smallvec::SmallVec;
@@ -66,6 +66,21 @@ impl FieldHandle {
     /// Whether no node above it is sparse: all elements always exist, and the host finds them by itself.
     pub(crate) fn is_dense(&self) -> Result<bool> {
         Ok(self.tree.body()?.addresses.get(self.index()).is_some())
+    }
+
+    /// Whether the memory of its tree is an array of its elements: it is alone there, and dense, and its elements are one run.
+    pub(crate) fn is_array(&self) -> Result<bool> {
+        let (body, size) = (self.tree.body()?, self.size()?);
+        let [field] = &body.shape.fields[..] else {
+            return Ok(false);
+        };
+        let Some(address) = body.addresses.get(self.index()) else {
+            return Ok(false);
+        };
+        let whole: Window = address.domain().map(|(_, extent)| (0, extent)).collect();
+        let is_plain = !field.view && field.packing.is_none();
+        let starts_there = address.span(&whole, size).start == 0;
+        Ok(is_plain && starts_there && address.is_one_run(&whole, size))
     }
 
     /// All elements of a dense field that is alone in its tree, as an array argument.
