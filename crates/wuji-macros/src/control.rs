@@ -302,7 +302,8 @@ impl Walker {
             Hint::None if top => {
                 quote!(LoopMode::Parallel { block_size: None, simd: #simd_hint })
             }
-            Hint::None | Hint::Serial => quote!(LoopMode::Serial),
+            Hint::None => quote!(LoopMode::Inner),
+            Hint::Serial => quote!(LoopMode::Serial),
         };
         let number = self.new_loop();
         let target = Loop {

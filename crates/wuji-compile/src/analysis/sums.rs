@@ -74,6 +74,7 @@ impl Sum {
             select: None,
             conditions: Vec::new(),
             passed: 0,
+            earlier: FxHashMap::default(),
         };
         chain.follow_rounds((inst, body), number)?;
         Some(Sum {
@@ -98,6 +99,8 @@ struct Chain<'a> {
     conditions: Vec<(Value, bool)>,
     /// Uses of the carried value that were found.
     passed: u32,
+    /// The sums so far that a value is computed from on every path, latest first.
+    earlier: FxHashMap<Value, Vec<Value>>,
 }
 
 impl Chain<'_> {
@@ -154,6 +157,10 @@ impl Chain<'_> {
         if self.uses.get(v) != 1 {
             return None;
         }
+        self.follow_definition(v)
+    }
+
+    fn follow_definition(&mut self, v: Value) -> Option<()> {
         let inst = self.f.def(v)?;
         let data = &self.f.insts[inst];
         if let Op::Binary(op) = data.op {
@@ -198,18 +205,107 @@ impl Chain<'_> {
         if self.f.ty(args[0]) != BOOL {
             return None;
         }
-        let around = self.select;
-        self.select = around.or(Some(inst));
-        for (holds, side) in [(true, args[1]), (false, args[2])] {
-            self.conditions.push((args[0], holds));
-            self.follow(side)?;
-            self.conditions.pop();
-        }
-        self.select = around;
-        Some(())
+        let start = self.common(&[args[1], args[2]]).into_iter().next()?;
+        self.follow_from(start, |chain| {
+            let around = chain.select;
+            chain.select = around.or(Some(inst));
+            for (holds, side) in [(true, args[1]), (false, args[2])] {
+                chain.conditions.push((args[0], holds));
+                chain.follow(side)?;
+                chain.conditions.pop();
+            }
+            chain.select = around;
+            Some(())
+        })
     }
 
     fn follow_branches(&mut self, inst: Inst, number: usize) -> Option<()> {
+        let f = self.f;
+        let ends = yields(f, inst, number);
+        let inside = |v: &Value| {
+            let mut regions = f.insts[inst].regions.iter();
+            f.def(*v)
+                .is_some_and(|d| regions.any(|r| f.insts_in(*r).any(|i| i == d)))
+        };
+        let start = self.common(&ends).into_iter().find(|v| !inside(v))?;
+        self.follow_from(start, |chain| chain.follow_regions(inst, number))
+    }
+
+    /// Follows alternatives that all start from one sum, and then that sum.
+    fn follow_from(
+        &mut self,
+        start: Value,
+        alternatives: impl FnOnce(&mut Self) -> Option<()>,
+    ) -> Option<()> {
+        if start == self.carried {
+            return alternatives(self);
+        }
+        let around = (
+            std::mem::replace(&mut self.carried, start),
+            std::mem::take(&mut self.passed),
+        );
+        alternatives(self)?;
+        let all = self.passed == self.uses.get(start);
+        (self.carried, self.passed) = around;
+        if all {
+            self.follow_definition(start)
+        } else {
+            None
+        }
+    }
+
+    /// The sums so far that all of several values are computed from, latest first.
+    fn common(&mut self, values: &[Value]) -> Vec<Value> {
+        let mut lists = values.iter().map(|v| self.history(*v));
+        let Some(mut first) = lists.next() else {
+            return Vec::new();
+        };
+        for list in lists {
+            first.retain(|v| list.contains(v));
+        }
+        first
+    }
+
+    /// The value, and the sums so far that it is computed from on every path, latest first.
+    fn history(&mut self, v: Value) -> Vec<Value> {
+        if let Some(known) = self.earlier.get(&v) {
+            return known.clone();
+        }
+        let mut all = vec![v];
+        if v != self.carried
+            && let Some(inst) = self.f.def(v)
+        {
+            all.extend(self.history_of(inst, v));
+        }
+        self.earlier.insert(v, all.clone());
+        all
+    }
+
+    fn history_of(&mut self, inst: Inst, v: Value) -> Vec<Value> {
+        let data = &self.f.insts[inst];
+        if let Op::Binary(_) = data.op {
+            let before = data.args.iter().find(|a| self.leads_here(**a));
+            return before.map_or_else(Vec::new, |a| self.history(*a));
+        }
+        if data.op == Op::Select {
+            return self.common(&[data.args[1], data.args[2]]);
+        }
+        let Some(number) = data.results.iter().position(|r| *r == v) else {
+            return Vec::new();
+        };
+        match data.op.control() {
+            Some(ControlOp::For(..)) => self.history(data.args[3 + number]),
+            Some(ControlOp::If) => {
+                let ends = yields(self.f, inst, number);
+                self.common(&ends)
+            }
+            Some(ControlOp::Loop(_) | ControlOp::Block(_) | ControlOp::ForEach(..)) | None => {
+                Vec::new()
+            }
+        }
+    }
+
+    fn follow_regions(&mut self, inst: Inst, number: usize) -> Option<()> {
         for r in &self.f.insts[inst].regions {
             match &self.f.regions[*r].term {
                 Term::Yield(values) => {
@@ -256,6 +352,16 @@ impl Chain<'_> {
             Some(ControlOp::Loop(_) | ControlOp::Block(_) | ControlOp::ForEach(..)) | None => false,
         }
     }
+}
+
+/// What the branches of an `if` yield as one of its results.
+fn yields(f: &Function, inst: Inst, number: usize) -> Vec<Value> {
+    let ends = f.insts[inst].regions.iter();
+    ends.filter_map(|r| match &f.regions[*r].term {
+        Term::Yield(values) => Some(values[number]),
+        Term::Break(..) | Term::Continue(..) | Term::Return(_) | Term::Unreachable => None,
+    })
+    .collect()
 }
 
 /// Whether all other ends of an iteration are before an instruction in the program, and none is in a loop.

@@ -211,17 +211,6 @@ impl Checker<'_> {
         matches!(self.f.insts[inst].op, Op::ForEach(..))
     }
 
-    /// What a `foreach` below control flow has no number of an iteration for.
-    fn has_numbers(&self, foreach: &InstData) -> bool {
-        foreach.regions.iter().any(|r| {
-            let mut insts = self.f.insts_in(*r);
-            insts.any(|i| {
-                let op = &self.f.insts[i].op;
-                matches!(op, Op::Random | Op::Print(_) | Op::Assert(_) | Op::Call(_))
-            })
-        })
-    }
-
     fn foreach(
         &self,
         data: &InstData,
@@ -235,10 +224,12 @@ impl Checker<'_> {
                 "`foreach` is only allowed in the serial code of a kernel",
             );
         }
-        if !self.owners.is_empty() && (hints.cooperative || self.has_numbers(data)) {
+        if !self.owners.is_empty()
+            && (hints.cooperative || data.regions.iter().any(|r| is_numbered(self.f, *r)))
+        {
             return wrong(
                 "W0031",
-                "a `foreach` below control flow is not cooperative, draws no random numbers, and neither prints, asserts nor calls",
+                "a `foreach` below control flow is not cooperative, draws no random numbers, and neither prints nor calls",
             );
         }
         if hints.block_size == Some(0) {
@@ -464,4 +455,12 @@ fn same_types(code: &'static str, what: &str, found: &[Type], expected: &[Type])
             tables::type_list(expected)
         ),
     )
+}
+
+/// Whether iterations of a `foreach` need numbers that are different in every round of a loop around it.
+pub fn is_numbered(f: &Function, body: Region) -> bool {
+    f.insts_in(body).any(|i| {
+        let op = &f.insts[i].op;
+        matches!(op, Op::Random | Op::Print(_) | Op::Call(_))
+    })
 }

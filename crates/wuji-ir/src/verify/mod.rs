@@ -11,6 +11,8 @@ mod packing;
 mod split;
 mod tables;
 
+pub use body::is_numbered;
+
 use crate::diag::Result;
 use crate::module::Module;
 

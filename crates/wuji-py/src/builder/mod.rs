@@ -19,7 +19,8 @@ use wuji::dynamic::{self, Decomposition, Kernel, autodiff, compile_aside};
 use wuji_ir::build;
 use wuji_ir::entities::{File, Func, Local};
 use wuji_ir::module::{
-    ArrayData, Function, LocalData, LocalRole, Module, Param, Span, TempData, Term, Values,
+    ArrayData, Function, InstData, LocalData, LocalRole, Module, Param, Span, TempData, Term,
+    Values,
 };
 use wuji_ir::ops::{
     Activation, AlgebraOp, AtomicOp, BinOp, CellOp, CmpOp, ForKind, LoopHints, Op, ReduceOp,
@@ -27,6 +28,7 @@ use wuji_ir::ops::{
 };
 use wuji_ir::types::{Imm, Scalar, StructType, Type};
 use wuji_ir::verify::MAX_COMPONENTS;
+use wuji_ir::verify::is_numbered;
 
 /// A description of an invalid operand or structure.
 struct Invalid(String);
@@ -522,10 +524,9 @@ impl Builder {
         serial: bool,
         simd: Option<bool>,
     ) -> PyResult<(u32, Vec<u32>)> {
-        if self.frames.len() != 1 || self.frame()?.open.len() != 1 {
-            return Err(
-                self.invalid("a parallel loop must be in the outermost region of the kernel")
-            );
+        let parallel = self.frame()?.open.iter().any(|o| o.owner == Owner::ForEach);
+        if self.frames.len() != 1 || parallel {
+            return Err(self.invalid("a parallel loop must be in the serial code of the kernel"));
         }
         if block_size == Some(0) {
             return Err(self.invalid("`block_size` must be at least 1"));
@@ -551,8 +552,18 @@ impl Builder {
         Ok((label.as_u32(), indices))
     }
 
-    fn end_foreach(&mut self) -> PyResult<()> {
-        self.end_region("foreach", |o| o == Owner::ForEach)
+    /// Ends a parallel loop. Returns whether it needs numbers of iterations that it does not have below control flow.
+    fn end_foreach(&mut self) -> PyResult<bool> {
+        let frame = self.frame()?;
+        let label = frame.open.last().and_then(|open| open.label);
+        let owns = |data: &&InstData| data.op.label() == label;
+        let body = match frame.open.len() {
+            0..=2 => None,
+            _ => frame.func.insts.values().find(owns),
+        };
+        let numbered = body.is_some_and(|data| is_numbered(&frame.func, data.regions[0]));
+        self.end_region("foreach", |o| o == Owner::ForEach)?;
+        Ok(numbered)
     }
 
     fn jump_break(&mut self, label: u32) -> PyResult<()> {

@@ -189,8 +189,10 @@ pub struct For {
 
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum LoopMode {
-    /// An ordinary loop.
+    /// An ordinary loop: iterations run in order.
     Serial,
+    /// An ordinary loop, which is parallel over a sparse field.
+    Inner,
     /// Outermost in a kernel: iterations run in any order, at once.
     Parallel {
         block_size: Option<u32>,

@@ -521,16 +521,16 @@ fn what_is_wrong() {
     message(
         |s| in_order(&s.x),
         expect![[r#"
-        error[W0252]: an ordinary loop cannot run over `x`, whose elements need not exist
-          = note: an outermost loop without `serial(..)` visits those that do
-          = help: loop over a range and ask `x.is_active(..)`, or up to `x.length(..)` of a list"#]],
+            error[W0252]: an ordinary loop cannot run over `x`, whose elements need not exist
+              = note: a loop in the serial code of a kernel, without `serial(..)`, visits those that do
+              = help: loop over a range and ask `x.is_active(..)`, or up to `x.length(..)` of a list"#]],
     );
     message(
         |s| inside(&s.x, &s.y),
         expect![[r#"
-        error[W0252]: an ordinary loop cannot run over `x`, whose elements need not exist
-          = note: an outermost loop without `serial(..)` visits those that do
-          = help: loop over a range and ask `x.is_active(..)`, or up to `x.length(..)` of a list"#]],
+            error[W0252]: an ordinary loop cannot run over `x`, whose elements need not exist
+              = note: a loop in the serial code of a kernel, without `serial(..)`, visits those that do
+              = help: loop over a range and ask `x.is_active(..)`, or up to `x.length(..)` of a list"#]],
     );
     message(
         |s| shape(&s.far),

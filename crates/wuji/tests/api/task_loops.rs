@@ -1,6 +1,7 @@
 //! Control flow around parallel loops: a `for` under a `while` or an `if` whose iterations are independent.
 
 use crate::backend;
+use expect_test::expect;
 use std::time::{Duration, Instant};
 use wuji::Result;
 use wuji::prelude::*;
@@ -377,5 +378,181 @@ fn endless_loops_are_stopped() -> Result<()> {
     // The world goes on.
     x.fill(0)?;
     assert_eq!(jumps(&x, 6, -1)?, jumps_on_host(6, -1).0);
+    Ok(())
+}
+
+/// A Poisson solver on the active cells, as people write it.
+#[kernel]
+fn conjugate_gradients(
+    x: &Field<f32, 2>,
+    r: &Field<f32, 2>,
+    p: &Field<f32, 2>,
+    q: &Field<f32, 2>,
+    most: i32,
+) -> i32 {
+    let mut old = 0.0;
+    for [i, j] in x {
+        x[[i, j]] = 0.0;
+        r[[i, j]] = 1.0;
+        p[[i, j]] = 1.0;
+        old += 1.0;
+    }
+    let mut rounds = 0;
+    while rounds < most && old > 1e-6 {
+        let mut curvature = 0.0;
+        for [i, j] in p {
+            let around = p[[i - 1, j]] + p[[i + 1, j]] + p[[i, j - 1]] + p[[i, j + 1]];
+            q[[i, j]] = 5.0 * p[[i, j]] - around;
+            curvature += p[[i, j]] * q[[i, j]];
+        }
+        let alpha = old / curvature;
+        let mut new = 0.0;
+        for [i, j] in p {
+            x[[i, j]] += alpha * p[[i, j]];
+            r[[i, j]] -= alpha * q[[i, j]];
+            new += r[[i, j]] * r[[i, j]];
+        }
+        let beta = new / old;
+        old = new;
+        for [i, j] in p {
+            p[[i, j]] = r[[i, j]] + beta * p[[i, j]];
+        }
+        rounds += 1;
+    }
+    rounds
+}
+
+#[test]
+fn active_elements_are_visited_inside_of_control_flow() -> Result<()> {
+    let world = world();
+    let (x, r, p, q) = world.layout(|root| {
+        let cell = root.pointer(IJ, 8).dense(IJ, 8);
+        let place = |name| cell.place::<f32, 2>(name);
+        (place("x"), place("r"), place("p"), place("q"))
+    })?;
+    for [i, j] in [[3, 5], [20, 20], [21, 50]] {
+        x.set([i, j], 1.0)?;
+    }
+    let rounds = conjugate_gradients(&x, &r, &p, &q, 100)?;
+    assert!((5..40).contains(&rounds), "{rounds}");
+    // What lies in a block without active cells is zero.
+    let at = |i: i32, j: i32| x.get([i, j]).unwrap_or(0.0);
+    let left = 5.0 * at(20, 20) - at(19, 20) - at(21, 20) - at(20, 19) - at(20, 21);
+    assert!((left - 1.0).abs() < 1e-3, "{left}");
+    Ok(())
+}
+
+#[kernel]
+fn assigns(x: &Field<i32, 1>, n: i32) -> i32 {
+    let mut last = 0;
+    if n > 0 {
+        for [i] in x {
+            last = i;
+        }
+    }
+    last
+}
+
+#[kernel]
+fn reads_the_sum(x: &Field<i32, 1>, n: i32) -> i32 {
+    let mut sum = 0;
+    if n > 0 {
+        for [i] in x {
+            sum += i;
+            x[[i]] = sum;
+        }
+    }
+    sum
+}
+
+#[kernel]
+fn stops_early(x: &Field<i32, 1>, n: i32) {
+    for _ in serial(0..n) {
+        for [i] in x {
+            if i > 3 {
+                break;
+            }
+        }
+    }
+}
+
+#[kernel]
+fn leaves_the_outer_loop(x: &Field<i32, 1>, n: i32) {
+    'rounds: for _ in serial(0..n) {
+        for [i] in x {
+            if i > 3 {
+                continue 'rounds;
+            }
+        }
+    }
+}
+
+#[func]
+fn raise(n: &mut i32) {
+    *n += 1;
+}
+
+#[kernel]
+fn lends(x: &Field<i32, 1>, n: i32) -> i32 {
+    let mut count = 0;
+    if n > 0 {
+        for [_] in x {
+            raise(&mut count);
+        }
+    }
+    count
+}
+
+#[kernel]
+fn changes_an_array(x: &Field<i32, 1>, n: i32) -> i32 {
+    let mut counts = [0; 4];
+    if n > 0 {
+        for [i] in x {
+            counts[i % 4] += 1;
+        }
+    }
+    counts[0]
+}
+
+#[kernel]
+fn draws(x: &Field<f32, 1>, n: i32) {
+    if n > 0 {
+        for [i] in x {
+            x[[i]] = random();
+        }
+    }
+}
+
+#[test]
+fn what_iterations_over_active_elements_cannot_share() -> Result<()> {
+    let world = world();
+    let x = world.layout(|root| root.pointer(I, 8).dense(I, 8).place::<i32, 1>("x"))?;
+    let y = world.layout(|root| root.pointer(I, 8).dense(I, 8).place::<f32, 1>("y"))?;
+    let mut found = String::new();
+    let results = [
+        assigns(&x, 1).map(|_| ()),
+        reads_the_sum(&x, 1).map(|_| ()),
+        stops_early(&x, 1),
+        leaves_the_outer_loop(&x, 1),
+        lends(&x, 1).map(|_| ()),
+        changes_an_array(&x, 1).map(|_| ()),
+        draws(&y, 1),
+    ];
+    for result in results {
+        let Err(error) = result else {
+            found += "no error\n";
+            continue;
+        };
+        found += &format!("error[{}]: {}\n", error.code, error.message);
+    }
+    expect![[r#"
+        error[W0252]: the iterations of a loop over a sparse field run at once, so they cannot change `last`, which all of them share
+        error[W0252]: `sum` is being summed up by this loop over a sparse field: its value is known after the loop
+        error[W0252]: a loop over a sparse field cannot be left in the middle: its iterations run at once
+        error[W0252]: a loop over a sparse field cannot be left in the middle: its iterations run at once
+        error[W0252]: the iterations of a loop over a sparse field run at once, so they cannot change `count`, which all of them share
+        error[W0252]: the iterations of a loop over a sparse field run at once, so they cannot change `counts`, which all of them share
+        error[W0252]: a loop over a sparse field inside of control flow neither draws random numbers nor prints nor calls recursive functions
+    "#]].assert_eq(&found);
     Ok(())
 }

@@ -91,7 +91,9 @@ class Loops:
             over = self._whole_bounds(over, node)
         domain = self._domain(over, node)
         serial = config.serialize or config.parallelize == 1 or not _rank(domain)
-        if self.outermost and not self.depth and self.cx.loop is None and not serial:
+        # Only a parallel loop finds the active cells; between other tasks it is one of them.
+        outermost = self.outermost and not self.depth or _is_sparse(domain)
+        if outermost and self.cx.loop is None and not serial:
             self._parallel(node, domain, grouped, config)
         else:
             self._serial(node, domain, grouped)
@@ -149,7 +151,11 @@ class Loops:
             self.scope.pop()
             cx.loop = before
             cx.inactive = [] if inactive else cx.inactive
-        b.end_foreach()
+        if b.end_foreach():
+            raise WujiTypeError(
+                "a struct-for over a sparse field inside of control flow neither draws random numbers nor prints nor calls real functions\n"
+                "  = help: make the loop a kernel of its own, and launch it where it is now"
+            )
 
     def _native_domain(self, domain: Any) -> Any:
         if isinstance(domain, (Field, SNode)):
@@ -174,7 +180,7 @@ class Loops:
         node = domain if isinstance(domain, SNode) else domain.node
         if node.is_sparse:
             raise WujiTypeError(
-                "a struct-for over a sparse field must be an outermost loop\n"
+                "a struct-for over a sparse field cannot be inside of a parallel loop, or serialized\n"
                 "  = note: active cells are visited in parallel, in no particular order\n"
                 "  = help: loop over a range and test `ti.is_active`, or make it an outermost loop of the kernel"
             )
@@ -347,6 +353,12 @@ def _rank(domain: Any) -> int:
     if isinstance(domain, (Field, SNode)):
         return len(domain.shape)
     return len(domain.axes)
+
+
+def _is_sparse(domain: Any) -> bool:
+    """Return whether a loop iterates over active cells."""
+    node = domain if isinstance(domain, SNode) else getattr(domain, "node", None)
+    return isinstance(domain, (Field, SNode)) and bool(node.is_sparse)
 
 
 def static_iterable(value: Any) -> Iterable[Any]:

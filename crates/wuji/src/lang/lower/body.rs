@@ -72,6 +72,8 @@ pub(super) struct Body<'a, 'r> {
     pub(super) parallel: bool,
     /// What the variables that the parallel loop uses are outside of it.
     pub(super) captured: Vec<(u32, Binding)>,
+    /// The number of frames at the parallel loop.
+    pub(super) captured_in: usize,
     /// What local arrays held when a parallel loop took them along, while that is so.
     pub(super) snapshots: FxHashMap<Local, ArrayVal>,
     depth: usize,
@@ -107,6 +109,7 @@ impl<'a, 'r> Body<'a, 'r> {
             kernel,
             parallel: false,
             captured: Vec::new(),
+            captured_in: 0,
             snapshots: FxHashMap::default(),
             depth: 0,
             regions: 0,
@@ -131,6 +134,11 @@ impl<'a, 'r> Body<'a, 'r> {
             Val::Array(_) => return Err(self.no_array(body.at)),
         }
         Ok(self.f)
+    }
+
+    /// How many calls are being inlined, with the kernel.
+    pub(super) fn frame_count(&self) -> usize {
+        self.frames.len()
     }
 
     pub(super) fn frame(&self) -> &Frame<'r> {
@@ -417,6 +425,11 @@ impl<'a, 'r> Body<'a, 'r> {
         self.span = span;
         self.region = outer;
         Ok((region, result?))
+    }
+
+    /// The last instruction of the current region.
+    pub(super) fn last(&self) -> Option<Inst> {
+        self.f.regions[self.region].insts.last().copied()
     }
 
     /// Takes the last instruction of the current region out of it, to put others in front.

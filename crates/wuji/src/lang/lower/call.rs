@@ -193,6 +193,7 @@ impl<'r> Body<'_, 'r> {
 
     /// What `&mut e` refers to; `None` when control does not get past it.
     pub(super) fn lend(&mut self, e: &'static Expr) -> Result<Option<Binding>> {
+        self.check_lent(e)?;
         if !self.is_place(e) {
             let val = self.expr(e)?;
             self.at(e.at);

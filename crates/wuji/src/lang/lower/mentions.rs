@@ -1,7 +1,7 @@
 //! Which variables a piece of source mentions, and whether control leaves it in the middle.
 
-use crate::lang::ast::{Adapter, Block, Choice, Domain, Expr, Kind, Range, Text};
-use rustc_hash::FxHashSet;
+use crate::lang::ast::{Adapter, At, Binary, Block, Choice, Domain, Expr, Kind, Range, Text};
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// All variables that an expression reads, writes or calls.
 pub(super) fn mentions(e: &'static Expr) -> FxHashSet<u32> {
@@ -14,7 +14,7 @@ pub(super) fn mentions(e: &'static Expr) -> FxHashSet<u32> {
 }
 
 /// Whether an expression has a part that `is` something.
-fn has(e: &'static Expr, is: impl Fn(&Kind) -> bool) -> bool {
+fn has(e: &'static Expr, mut is: impl FnMut(&Kind) -> bool) -> bool {
     let mut found = FxHashSet::default();
     let mut waiting = vec![e];
     while let Some(e) = waiting.pop() {
@@ -37,6 +37,157 @@ pub(super) fn leaves_loop(e: &'static Expr, number: u32) -> bool {
 /// Whether an expression has a `return`.
 pub(super) fn returns(e: &'static Expr) -> bool {
     has(e, |k| matches!(k, Kind::Return(_) | Kind::Try(_)))
+}
+
+/// Whether control leaves the body of a loop before its end, other than to the next iteration.
+pub(super) fn leaves(body: &'static Expr, own: u32) -> bool {
+    let mut inside = FxHashSet::default();
+    has(body, |k| {
+        match k {
+            Kind::While(n, ..) | Kind::Loop(n, _) | Kind::Block(Block { label: Some(n), .. }) => {
+                inside.insert(*n);
+            }
+            Kind::For(f) => {
+                inside.insert(f.label);
+            }
+            _ => {}
+        }
+        false
+    });
+    returns(body)
+        || has(body, |k| match k {
+            Kind::Break(n, _) => !inside.contains(n),
+            Kind::Continue(n) => *n != own && !inside.contains(n),
+            _ => false,
+        })
+}
+
+/// How a variable is changed.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub(super) enum By {
+    /// An operator whose order does not matter.
+    Operator,
+    Assignment,
+    /// It may be: the variable is the receiver of a method.
+    Method,
+}
+
+/// A place where a variable is changed.
+#[derive(Debug)]
+pub(super) struct Change {
+    pub(super) at: At,
+    pub(super) var: u32,
+    pub(super) by: By,
+}
+
+/// What an expression does with variables.
+#[derive(Default, Debug)]
+pub(super) struct Uses {
+    pub(super) changes: Vec<Change>,
+    /// Variables whose values are read, with one position each.
+    pub(super) reads: FxHashMap<u32, At>,
+    /// Closures that are called.
+    pub(super) closures: Vec<u32>,
+}
+
+impl Uses {
+    /// Adds those of an expression.
+    pub(super) fn add(&mut self, e: &'static Expr) {
+        let mut found = FxHashSet::default();
+        let mut waiting = vec![e];
+        while let Some(e) = waiting.pop() {
+            match &e.kind {
+                Kind::Var(var) => {
+                    self.reads.insert(*var, e.at);
+                }
+                Kind::AssignOp(op, place, value) => {
+                    self.change(e.at, place, by(*op), &mut waiting);
+                    waiting.push(value);
+                }
+                Kind::OwnAssign(_, op, [place, value]) => {
+                    self.change(e.at, place, by(*op), &mut waiting);
+                    waiting.push(value);
+                }
+                Kind::AssignExtreme(_, place, value) => {
+                    self.change(e.at, place, By::Operator, &mut waiting);
+                    waiting.push(value);
+                }
+                Kind::Assign(place, value) => {
+                    self.change(e.at, place, By::Assignment, &mut waiting);
+                    waiting.push(value);
+                }
+                Kind::LetRef(_, place) => self.change(e.at, place, By::Assignment, &mut waiting),
+                Kind::Method(_, _, list) => {
+                    if let Some(var) = list.first().and_then(root) {
+                        let (at, by) = (e.at, By::Method);
+                        self.changes.push(Change { at, var, by });
+                    }
+                    waiting.extend(*list);
+                }
+                Kind::CallClosure(var, list) => {
+                    if !self.closures.contains(var) {
+                        self.closures.push(*var);
+                    }
+                    waiting.extend(*list);
+                }
+                kind => visit(kind, &mut found, &mut waiting),
+            }
+        }
+    }
+
+    /// Adds the change of a place, without a read of its variable.
+    fn change(
+        &mut self,
+        at: At,
+        mut place: &'static Expr,
+        by: By,
+        waiting: &mut Vec<&'static Expr>,
+    ) {
+        if let Some(var) = root(place) {
+            self.changes.push(Change { at, var, by });
+        }
+        loop {
+            match &place.kind {
+                Kind::Var(_) => return,
+                Kind::Field(base, _) => place = base,
+                Kind::Index(base, indices) => {
+                    waiting.extend(*indices);
+                    place = base;
+                }
+                _ => return waiting.push(place),
+            }
+        }
+    }
+}
+
+/// The variable that a place is a part of.
+pub(super) fn root(place: &'static Expr) -> Option<u32> {
+    match &place.kind {
+        Kind::Var(var) => Some(*var),
+        Kind::Field(base, _) | Kind::Index(base, _) => root(base),
+        _ => None,
+    }
+}
+
+fn by(op: Binary) -> By {
+    match op {
+        Binary::Add
+        | Binary::Sub
+        | Binary::Mul
+        | Binary::BitAnd
+        | Binary::BitOr
+        | Binary::BitXor => By::Operator,
+        Binary::Div
+        | Binary::Rem
+        | Binary::Shl
+        | Binary::Shr
+        | Binary::Eq
+        | Binary::Ne
+        | Binary::Lt
+        | Binary::Le
+        | Binary::Gt
+        | Binary::Ge => By::Assignment,
+    }
 }
 
 fn visit(kind: &'static Kind, found: &mut FxHashSet<u32>, next: &mut Vec<&'static Expr>) {

@@ -5,6 +5,7 @@
 //! here: closures and functions that take fields or arrays are inlined, loops in `unroll(..)` are
 //! copied, constants fold.
 
+mod active;
 mod array;
 mod array_method;
 mod binding;

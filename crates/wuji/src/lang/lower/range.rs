@@ -53,7 +53,14 @@ impl Body<'_, '_> {
                 };
                 self.parallel_for(at, f, domain, hints)
             }
-            (LoopMode::Serial, domain) => {
+            (LoopMode::Inner, Domain::Data(var))
+                if !self.parallel
+                    && self.kernel
+                    && matches!(self.data(at, *var)?, Data::Field(f) if self.is_sparse(f)) =>
+            {
+                self.active_for(at, f)
+            }
+            (LoopMode::Inner | LoopMode::Serial, domain) => {
                 let Some(axes) = self.axes(at, domain)? else {
                     return Ok(Val::Never);
                 };
@@ -120,9 +127,7 @@ impl Body<'_, '_> {
 
     /// Only a parallel loop finds the elements that exist.
     fn in_order(&self, at: At, var: u32, field: wuji_ir::entities::Field) -> Result<()> {
-        let m = &self.cx.module;
-        let data = &m.fields[field];
-        if m.trees[data.tree].sparse_path(data.node).is_empty() {
+        if !self.is_sparse(field) {
             return Ok(());
         }
         let name = self.name(var);
@@ -132,7 +137,7 @@ impl Body<'_, '_> {
                 "W0252",
                 format!("an ordinary loop cannot run over `{name}`, whose elements need not exist"),
             )
-            .note("an outermost loop without `serial(..)` visits those that do")
+            .note("a loop in the serial code of a kernel, without `serial(..)`, visits those that do")
             .help(format!(
                 "loop over a range and ask `{name}.is_active(..)`, or up to `{name}.length(..)` of a list"
             )))
@@ -359,7 +364,7 @@ impl Body<'_, '_> {
         }
     }
 
-    fn parallel_for(
+    pub(super) fn parallel_for(
         &mut self,
         at: At,
         f: &'static For,
@@ -559,6 +564,7 @@ impl Body<'_, '_> {
         }
         self.put_last(region, foreach);
         self.captured = outer;
+        self.captured_in = self.frame_count();
         Ok(arrays)
     }
 
