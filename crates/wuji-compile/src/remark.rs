@@ -30,10 +30,12 @@ pub enum Decision {
         /// Whether there are non-temporal stores.
         streamed: bool,
     },
-    /// The lanes of vectors are the components of the program's own vectors, one iteration at a time.
+    /// The lanes of vectors are the components of the program's own vectors.
     Components {
         /// The components of the longest vector.
         lanes: u8,
+        /// The iterations that run side by side.
+        iterations: u8,
     },
     /// The loop is scalar, with the reason.
     Scalar(String),
@@ -173,8 +175,12 @@ impl fmt::Display for Decision {
                 }
                 Ok(())
             }
-            Decision::Components { lanes } => {
-                write!(f, "{lanes} lanes, the components of its vectors")
+            Decision::Components { lanes, iterations } => {
+                write!(f, "{lanes} lanes, the components of its vectors")?;
+                if *iterations > 1 {
+                    write!(f, ", {iterations} iterations at a time")?;
+                }
+                Ok(())
             }
             Decision::Scalar(why) => write!(f, "scalar: {why}"),
             Decision::Pad {

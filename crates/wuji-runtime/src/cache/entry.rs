@@ -116,9 +116,10 @@ impl Entry {
                         Enclosing::If => 1,
                     });
                 }
-                Decision::Components { lanes } => {
+                Decision::Components { lanes, iterations } => {
                     out.number(10);
                     out.number((*lanes).into());
+                    out.number((*iterations).into());
                 }
             }
         }
@@ -184,6 +185,7 @@ impl Entry {
                 }),
                 10 => Decision::Components {
                     lanes: u8::try_from(r.number()?).map_err(|_| "it is malformed")?,
+                    iterations: u8::try_from(r.number()?).map_err(|_| "it is malformed")?,
                 },
                 _ => return Err("it is malformed"),
             };

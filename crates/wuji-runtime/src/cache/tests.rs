@@ -52,7 +52,10 @@ fn entry(jit: &Jit, times: u32) -> (Key, Entry) {
             interleaved: true,
             streamed: false,
         },
-        Decision::Components { lanes: 16 },
+        Decision::Components {
+            lanes: 16,
+            iterations: 4,
+        },
         Decision::Scalar("why".into()),
         Decision::Pad {
             field: "x".into(),

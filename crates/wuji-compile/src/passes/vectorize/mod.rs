@@ -11,6 +11,7 @@ mod emit;
 mod functions;
 mod interleave;
 mod interleaved_add;
+mod jam;
 mod locals;
 mod loops;
 mod memory;
@@ -70,8 +71,9 @@ fn vectorize_task(m: &mut Module, t: usize, small: &FxHashSet<Tree>, cx: &mut Cx
     };
     let (func, simd) = (task.func, hints.simd);
     if let Some(lanes) = components(&m.funcs[func]) {
-        let loops = innermost(&m.funcs[func]);
-        return vec![Decision::Components { lanes }; loops.len()];
+        let jammed = jam::jam(&mut m.env, &mut m.funcs[func], cx);
+        let decision = |iterations| Decision::Components { lanes, iterations };
+        return jammed.into_iter().map(decision).collect();
     }
     let iterations = streams::iterations(task).filter(|_| cx.uses("streams"));
     let (loops, wide) = nested::choose(&m.env, &m.funcs[func]);
