@@ -194,7 +194,7 @@ impl Device {
         if let Some(error) = executable.take_error() {
             return Err(error);
         }
-        *launches += 1;
+        *launches = launches.wrapping_add(1);
         program.kernel.count_launch();
         self.log().say(Level::Debug, || {
             format!("launch of kernel `{}`", program.module.name)
