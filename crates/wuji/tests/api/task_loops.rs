@@ -443,6 +443,31 @@ fn active_elements_are_visited_inside_of_control_flow() -> Result<()> {
 }
 
 #[kernel]
+fn range_of(x: &Field<i32, 1>, rounds: i32) -> IVec2 {
+    let mut range = vec2(0, 0);
+    for k in serial(0..rounds) {
+        let (mut low, mut high) = (i32::MAX, i32::MIN);
+        for [i] in x {
+            low = low.min(x[[i]] + k);
+            high = high.max(x[[i]] - k);
+        }
+        range = vec2(low, high);
+    }
+    range
+}
+
+#[test]
+fn extremes_of_active_elements() -> Result<()> {
+    let world = world();
+    let x = world.layout(|root| root.pointer(I, 8).bitmasked(I, 8).place::<i32, 1>("x"))?;
+    for (i, value) in [(3, -7), (20, 5), (63, 30)] {
+        x.set(i, value)?;
+    }
+    assert_eq!(range_of(&x, 3)?, vec2(-5, 28));
+    Ok(())
+}
+
+#[kernel]
 fn assigns(x: &Field<i32, 1>, n: i32) -> i32 {
     let mut last = 0;
     if n > 0 {

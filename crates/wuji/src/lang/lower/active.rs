@@ -151,6 +151,6 @@ impl Body<'_, '_> {
                 "the iterations of a loop over a sparse field run at once, so they cannot change `{name}`, which all of them share"
             ),
         )
-        .help("reduce with `+=`, `*=`, `&=`, `|=` or `^=`, or declare the variable inside of the loop")
+        .help("reduce with `+=`, `*=`, `&=`, `|=`, `^=`, `s = s.min(..)` or `s = s.max(..)`, or declare the variable inside of the loop")
     }
 }

@@ -4,6 +4,7 @@ use super::MISTAKE;
 use super::binding::{ArrayVal, Binding, Shape, Val};
 use super::body::{Body, get};
 use super::group::values_of;
+use super::mentions::extreme;
 use super::place::{PlaceRef, Spot};
 use crate::element::tuple_type;
 use crate::lang::ast::{At, Atomic, Binary, Expr, Kind, Node, Query, Unary};
@@ -162,22 +163,12 @@ impl Body<'_, '_> {
                 self.set(*var, Binding::Closure(closure));
                 Ok(Val::Unit)
             }
-            Kind::Assign(place, value) => self.assign(e.at, place, value),
+            Kind::Assign(place, value) => match extreme(place, value) {
+                Some((op, v)) if self.is_shared(place) => self.assign_extreme(e.at, op, place, v),
+                Some(_) | None => self.assign(e.at, place, value),
+            },
             Kind::AssignOp(op, place, value) => self.assign_op(e.at, *op, place, value),
-            Kind::AssignExtreme(op, place, value) => {
-                let v = get!(self.value(value));
-                match self.spot(place)? {
-                    Spot::Place(p) => {
-                        self.at(e.at);
-                        self.update(e.at, *op, &p, v)?;
-                        Ok(Val::Unit)
-                    }
-                    Spot::Never => Ok(Val::Never),
-                    Spot::Array(_) | Spot::Parts(_) | Spot::OneOf(..) | Spot::Empty(_) => {
-                        Err(self.no_array(e.at))
-                    }
-                }
-            }
+            Kind::AssignExtreme(op, place, value) => self.assign_extreme(e.at, *op, place, value),
             Kind::Print(text) => {
                 let (message, args) = get!(self.text(e.at, text));
                 self.at(e.at);
@@ -310,6 +301,31 @@ impl Body<'_, '_> {
             }
         }
         Ok(Val::Value(self.op(Op::Compose(ty), &parts)))
+    }
+
+    /// Whether the iterations of the parallel loop around share a variable.
+    fn is_shared(&self, place: Node) -> bool {
+        let binding = match place.kind {
+            Kind::Var(var) => self.frame().vars.get(var as usize),
+            _ => None,
+        };
+        self.parallel && matches!(binding, Some(Some(Binding::Temp(..))))
+    }
+
+    /// `place = place.max(value)`, at once.
+    fn assign_extreme(&mut self, at: At, op: Atomic, place: Node, value: Node) -> Result<Val> {
+        let v = get!(self.value(value));
+        match self.spot(place)? {
+            Spot::Place(p) => {
+                self.at(at);
+                self.update(at, op, &p, v)?;
+                Ok(Val::Unit)
+            }
+            Spot::Never => Ok(Val::Never),
+            Spot::Array(_) | Spot::Parts(_) | Spot::OneOf(..) | Spot::Empty(_) => {
+                Err(self.no_array(at))
+            }
+        }
     }
 
     fn assign(&mut self, at: At, place: Node, value: Node) -> Result<Val> {

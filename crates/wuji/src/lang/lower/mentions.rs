@@ -1,6 +1,8 @@
 //! Which variables a piece of source mentions, and whether control leaves it in the middle.
 
-use crate::lang::ast::{Adapter, At, Binary, Block, Choice, Domain, Expr, Kind, Range, Text};
+use crate::lang::ast::{
+    Adapter, At, Atomic, Binary, Block, Choice, Domain, Expr, Kind, Range, Text,
+};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// All variables that an expression reads, writes or calls.
@@ -112,10 +114,16 @@ impl Uses {
                     self.change(e.at, place, By::Operator, &mut waiting);
                     waiting.push(value);
                 }
-                Kind::Assign(place, value) => {
-                    self.change(e.at, place, By::Assignment, &mut waiting);
-                    waiting.push(value);
-                }
+                Kind::Assign(place, value) => match extreme(place, value) {
+                    Some((_, value)) => {
+                        self.change(e.at, place, By::Operator, &mut waiting);
+                        waiting.push(value);
+                    }
+                    None => {
+                        self.change(e.at, place, By::Assignment, &mut waiting);
+                        waiting.push(value);
+                    }
+                },
                 Kind::LetRef(_, place) => self.change(e.at, place, By::Assignment, &mut waiting),
                 Kind::Method(_, _, list) => {
                     if let Some(var) = list.first().and_then(root) {
@@ -158,6 +166,23 @@ impl Uses {
             }
         }
     }
+}
+
+/// The operation and the operand of `s = s.max(v)` or `s = s.min(v)`.
+pub(super) fn extreme(
+    place: &'static Expr,
+    value: &'static Expr,
+) -> Option<(Atomic, &'static Expr)> {
+    let (Kind::Var(var), Kind::Method(_, name, [receiver, operand])) = (&place.kind, &value.kind)
+    else {
+        return None;
+    };
+    let op = match *name {
+        "min" => Atomic::Min,
+        "max" => Atomic::Max,
+        _ => return None,
+    };
+    matches!(&receiver.kind, Kind::Var(same) if same == var).then_some((op, operand))
 }
 
 /// The variable that a place is a part of.
