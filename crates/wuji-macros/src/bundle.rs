@@ -209,13 +209,15 @@ fn nested_func(generics: &Generics, f: &ItemFn) -> Option<TokenStream> {
         &sig.generics.where_clause,
     );
     let result = function::result_type(&sig.output);
+    let taken = types.len() - 1;
     Some(quote! {
         #[doc(hidden)]
         #[allow(dead_code, clippy::all)]
         #vis fn #companion<#params>(
             &self,
         ) -> ::wuji::__private::BundleFunc<
-            impl ::core::ops::Fn(#(#types),*) -> #result + ::core::marker::Copy + use<#(#captured),*>
+            impl ::core::ops::Fn(#(#types),*) -> #result + ::core::marker::Copy + use<#(#captured),*>,
+            #taken,
         > #clause {
             ::wuji::__private::BundleFunc::new(Self::#name #turbofish)
         }

@@ -57,6 +57,8 @@ impl Walker {
         let span = e.span();
         Ok(match e {
             Expr::Lit(l) => self.literal(l, None)?,
+            // `let g = &self.gravity` of a `Param`, whose value is meant.
+            Expr::Path(_) if self.is_named_member(e) => self.chain_value(e)?,
             Expr::Path(p) => match self.variable(e) {
                 Some(var) => {
                     self.no_data(e, var)?;
@@ -101,7 +103,11 @@ impl Walker {
                 (UnOp::Neg(_), inner) => self.unary(e, &u.op, inner, "Neg")?,
                 (UnOp::Not(_), inner) => self.unary(e, &u.op, inner, "Not")?,
                 // `*self` of a method that takes `&self`.
-                (UnOp::Deref(_), inner) if self.is_reference(inner) => self.expr(inner)?,
+                (UnOp::Deref(_), inner)
+                    if self.is_reference(inner) || self.is_named_member(inner) =>
+                {
+                    self.expr(inner)?
+                }
                 (UnOp::Deref(star), inner) => {
                     let inner = self.expr(inner)?;
                     let shadow = inner.shadow;

@@ -71,17 +71,19 @@ impl Walker {
         match strip(e) {
             Expr::Field(f) => self.root(&f.base).is_some() || self.is_chain(&f.base),
             // `x[[i, j]]` is an element, and no chain continues there.
-            Expr::Index(ix) if !matches!(&*ix.index, Expr::Array(_)) => {
-                let local = self.root(&ix.expr).is_some_and(|r| r.ty.is_none());
-                local || self.is_chain(&ix.expr)
-            }
+            Expr::Index(ix) if !matches!(&*ix.index, Expr::Array(_)) => self.is_member(&ix.expr),
             _ => false,
         }
     }
 
+    /// Whether it is another name of a member.
+    pub(crate) fn is_named_member(&self, e: &Expr) -> bool {
+        self.root(e).is_some_and(|r| r.ty.is_none())
+    }
+
     /// Whether it is a member, or another name of one.
     pub(crate) fn is_member(&self, e: &Expr) -> bool {
-        self.root(e).is_some_and(|r| r.ty.is_none()) || self.is_chain(e)
+        self.is_named_member(e) || self.is_chain(e)
     }
 
     /// Whether it is a member, without an index on the way.

@@ -87,7 +87,7 @@ impl Walker {
             return self.member_method(e, m);
         }
         let receiver = if of_member {
-            self.receiver(m)?.0
+            self.receiver(m, &quote!(()))?.0
         } else {
             self.expr(&m.receiver)?
         };

@@ -186,7 +186,7 @@ impl<A> Slot<(A, IsFunc)> {
     }
 }
 
-impl<A, B> Slot<(A, BundleFunc<B>)> {
+impl<A, B, const N: usize> Slot<(A, BundleFunc<B, N>)> {
     /// Records a call of a `#[func]` of a nested bundle.
     pub fn own<F: Invocable<S>, S>(
         &self,

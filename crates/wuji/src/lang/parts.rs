@@ -15,6 +15,7 @@ use crate::element::Element;
 use crate::field::Field;
 use crate::nd_array::NdArray;
 use std::marker::PhantomData;
+use std::ops::Deref;
 use wuji_runtime::callable::{Callable, conjure};
 
 /// Members of bundles with parts that can be read.
@@ -69,57 +70,73 @@ impl<T: Element, const D: usize> Handle for NdArray<T, D> {}
 impl<const D: usize> Handle for Cells<D> {}
 impl<H: Handle, const N: usize> Handle for [H; N] {}
 
-/// Members that are values inside of kernels.
+/// Members that are values inside of kernels; `V` is what a kernel sees.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a value inside a kernel",
     label = "a whole field or bundle",
-    note = "elements of fields are read by their indices, `self.x[[i, j]]`; `&self.x` passes a member to a `#[func]`"
+    note = "elements of fields are read by their indices, `self.x[[i, j]]`",
+    note = "`let x = &self.x` is another name for a member, and `&self.x` passes it to a `#[func]`"
 )]
-pub trait MemberValue {
-    /// What a kernel sees.
-    type Value;
-}
+pub trait MemberValue<V> {}
 
 #[diagnostic::do_not_recommend]
-impl<T: Value> MemberValue for T {
-    type Value = T;
-}
-impl<T: Element> MemberValue for Param<T> {
-    type Value = T;
-}
+impl<T: Value> MemberValue<T> for T {}
+#[diagnostic::do_not_recommend]
+impl<T: Element> MemberValue<T> for Param<T> {}
+#[diagnostic::do_not_recommend]
+impl<T: Nothing> MemberValue<Unknown<T>> for T {}
 
-/// Beside every `#[func]` of a bundle: its function item.
+/// No type implements this. With an implementation for it beside that for values, rustc does not assume that what is not a value is one,
+/// and reports no further errors where it is used.
+pub trait Nothing {}
+
+/// The type of what is not a value.
 #[derive(Debug)]
-pub struct BundleFunc<F>(PhantomData<F>);
+pub struct Unknown<T>(PhantomData<T>);
 
-impl<F> BundleFunc<F> {
+/// Beside every `#[func]` of a bundle: its function item, and how many arguments it takes besides the bundle.
+#[derive(Debug)]
+pub struct BundleFunc<F, const N: usize>(PhantomData<F>);
+
+impl<F, const N: usize> BundleFunc<F, N> {
     /// By the item.
-    pub fn new(_: F) -> BundleFunc<F> {
+    pub fn new(_: F) -> BundleFunc<F, N> {
         BundleFunc(PhantomData)
     }
 }
 
-/// The receiver of a `#[func]` of a nested bundle.
+/// The receiver of a `#[func]` of a nested bundle: `L` is a type of the place of the call, which has the method.
 #[derive(Debug)]
-pub struct Nested<B, F>(PhantomData<fn() -> (B, F)>);
+pub struct Nested<L>(L);
 
-impl<B, F> Clone for Nested<B, F> {
-    fn clone(&self) -> Nested<B, F> {
-        *self
+impl<L> Deref for Nested<L> {
+    type Target = L;
+
+    fn deref(&self) -> &L {
+        &self.0
     }
 }
-impl<B, F> Copy for Nested<B, F> {}
 
 #[diagnostic::do_not_recommend]
-impl<B, F> Passed for Nested<B, F> {
+impl<L: Default> Passed for Nested<L> {
     const BUILTIN: bool = false;
 
     fn tag() -> TypeTag {
         TypeTag::Data
     }
-    fn made_up() -> Nested<B, F> {
-        Nested(PhantomData)
+    fn made_up() -> Nested<L> {
+        Nested(L::default())
     }
+}
+
+/// A call of a method of a member, without closures.
+#[diagnostic::on_unimplemented(
+    message = "this `#[func]` takes no closure",
+    label = "called with a closure"
+)]
+pub trait CallOf {
+    /// What has the method, if it is the `#[func]` `F` of a bundle `B`.
+    type Receiver<B, F>: Default;
 }
 
 /// The `#[func]` of a nested bundle, while it is recorded.
@@ -131,25 +148,101 @@ pub fn nested<F: Callable<S>, S>() -> F {
 #[derive(Debug)]
 pub struct TakesClosures;
 
-/// What the receiver of a method is, by what is beside the method. A parameter and no associated type, so that there is one error.
+/// A member whose method is called with so many arguments. `V` is what is beside the method.
+#[derive(Debug)]
+pub struct Called<C, M, V, const GIVEN: usize>(PhantomData<(C, M, V)>);
+
+/// Asks about a method of a member. The closure finds what is beside the method.
+pub fn called<const GIVEN: usize, C, M, V>(
+    _: &C,
+    _: &M,
+    _: &Slot<V>,
+    _: impl Fn(&M) -> V,
+) -> Called<C, M, V, GIVEN> {
+    Called(PhantomData)
+}
+
+// Each has bounds of its own, so that a call that is not possible is one error, at the name of the method. `R` is a parameter and no
+// associated type, so that it is unknown after an error.
+impl<C, M, const GIVEN: usize> Called<C, M, IsFunc, GIVEN> {
+    /// A value is its own receiver.
+    pub fn receiver(self) -> M {
+        super::shadow::not_on_the_host()
+    }
+}
+
+impl<C, M, const GIVEN: usize> Called<C, M, IsPlain, GIVEN> {
+    /// A value is its own receiver.
+    pub fn receiver<R>(self) -> R
+    where
+        M: HasMethods<R>,
+    {
+        super::shadow::not_on_the_host()
+    }
+}
+
+impl<C, B, F, const TAKEN: usize, const GIVEN: usize> Called<C, B, BundleFunc<F, TAKEN>, GIVEN> {
+    /// The receiver that has the `#[func]` of a nested bundle.
+    pub fn receiver<N, R>(self) -> R
+    where
+        C: CallOf,
+        B: Passes<N, TAKEN, GIVEN>,
+        N: Receiver<C, B, F, R>,
+    {
+        super::shadow::not_on_the_host()
+    }
+}
+
+impl<C, B, const GIVEN: usize> Called<C, B, TakesClosures, GIVEN> {
+    /// There is none.
+    pub fn receiver<R>(self) -> R
+    where
+        B: PassesClosures<R>,
+    {
+        super::shadow::not_on_the_host()
+    }
+}
+
+/// Members with methods of the language; `R` is the receiver.
+#[diagnostic::on_unimplemented(
+    message = "a kernel cannot call this method of `{Self}`",
+    label = "no `#[func]` of this name",
+    note = "a bundle has its functions with `#[func]` in front; fields and arrays have `at`, `shape`, `offset`, `len`, `is_active`, `activate`, `deactivate`, `append`, `length` and `no_activate`",
+    note = "other methods, as `fill` of a field and the kernels of a bundle, are called by the host"
+)]
+pub trait HasMethods<R> {}
+
+#[diagnostic::do_not_recommend]
+impl<T: Value> HasMethods<T> for T {}
+#[diagnostic::do_not_recommend]
+impl<T: Nothing> HasMethods<Unknown<T>> for T {}
+
+/// Bundles, in calls of a `#[func]` with as many arguments as it takes: `N` is [`Counted`].
+#[diagnostic::on_unimplemented(
+    message = "wrong number of arguments: this function of `{Self}` takes {TAKEN}, not {GIVEN}",
+    label = "takes {TAKEN}, called with {GIVEN}",
+    note = "the bundle in front of the dot is not counted"
+)]
+pub trait Passes<N, const TAKEN: usize, const GIVEN: usize> {}
+
+#[diagnostic::do_not_recommend]
+impl<B, const N: usize> Passes<Counted, N, N> for B {}
+
+/// A call with the right number of arguments.
+#[derive(Debug)]
+pub struct Counted;
+
+/// The receiver of such a call. Apart from [`Passes`], whose errors do not show the types of functions.
+pub trait Receiver<C, B, F, R> {}
+impl<C: CallOf, B, F> Receiver<C, B, F, Nested<C::Receiver<B, F>>> for Counted {}
+
+/// Nothing implements this: it is there for its message.
 #[diagnostic::on_unimplemented(
     message = "a `#[func]` of a nested bundle that takes closures is called by its path",
     label = "not a method",
     note = "write `Grid::mapped(&self.grid, i, |x| ..)` instead of `self.grid.mapped(i, |x| ..)`"
 )]
-pub trait Receives<M, R> {}
-
-#[diagnostic::do_not_recommend]
-impl<M> Receives<M, M> for IsFunc {}
-#[diagnostic::do_not_recommend]
-impl<M> Receives<M, M> for IsPlain {}
-#[diagnostic::do_not_recommend]
-impl<B, F> Receives<B, Nested<B, F>> for BundleFunc<F> {}
-
-/// The receiver of a method of a member. The closure finds what is beside the method.
-pub fn receiver<M, V: Receives<M, R>, R>(_: &M, _: &Slot<V>, _: impl Fn(&M) -> V) -> R {
-    super::shadow::not_on_the_host()
-}
+pub trait PassesClosures<R> {}
 
 /// What the next name or index of a chain refers to: of a [`Param`], its value. `Param` has a method of its own with this name,
 /// which rustc prefers.
@@ -171,7 +264,7 @@ impl<T: Element> Param<T> {
 }
 
 /// `self.v` that is read.
-pub fn member_value<M: MemberValue>(_: &M) -> M::Value {
+pub fn member_value<M: MemberValue<V>, V>(_: &M) -> V {
     super::shadow::not_on_the_host()
 }
 

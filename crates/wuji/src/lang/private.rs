@@ -4,8 +4,8 @@ pub use super::ast;
 pub use super::calls::{NotPlain, Plain, asked};
 pub use super::operators::{self, Fieldwise, NotOwn, Own};
 pub use super::parts::{
-    BundleFunc, Handle, Nested, Opened, TakesClosures, member_part_mut, member_value, nested, part,
-    part_mut, receiver,
+    BundleFunc, CallOf, Handle, Nested, Opened, TakesClosures, called, member_part_mut,
+    member_value, nested, part, part_mut,
 };
 pub use super::record::{Data, IsFunc, IsPlain, Recorder, Value, record_func, recording};
 pub use super::shadow::{

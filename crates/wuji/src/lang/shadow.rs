@@ -396,18 +396,29 @@ impl<T: ScalarElement> At<T> {
 
 /// Fields and arrays have a shape: `i32`s for fields, whose coordinates are `i32`, `i64`s for arrays.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` has no shape",
-    label = "not a field or an array"
+    message = "inside a kernel, `shape`, `offset` and `len` are those of fields and arrays",
+    label = "this is `{Self}`",
+    note = "the fields of a bundle have them, as in `self.grid.u.len()`; the length of a `[T; N]` is the constant `N`",
+    note = "a `#[func]` of a nested bundle with one of these names is called by its path: `Grid::len(&self.grid)`"
 )]
 pub trait Shaped<V> {}
+#[diagnostic::do_not_recommend]
 impl<T, const D: usize> Shaped<Vector<i32, D>> for &Field<T, D> {}
+#[diagnostic::do_not_recommend]
 impl<const D: usize> Shaped<Vector<i32, D>> for &Cells<D> {}
+#[diagnostic::do_not_recommend]
 impl<T> Shaped<Vector<i64, 1>> for &[T] {}
+#[diagnostic::do_not_recommend]
 impl<T> Shaped<Vector<i64, 1>> for &mut [T] {}
+#[diagnostic::do_not_recommend]
 impl<T, const D: usize> Shaped<Vector<i64, D>> for &Array<'_, T, D> {}
+#[diagnostic::do_not_recommend]
 impl<T, const D: usize> Shaped<Vector<i64, D>> for &ArrayMut<'_, T, D> {}
+#[diagnostic::do_not_recommend]
 impl<T, const D: usize> Shaped<Vector<i64, D>> for &mut ArrayMut<'_, T, D> {}
+#[diagnostic::do_not_recommend]
 impl<T: Copy, const D: usize> Shaped<Vector<i64, D>> for &SharedArray<'_, T, D> {}
+#[diagnostic::do_not_recommend]
 impl<T, const D: usize> Shaped<Vector<i64, D>> for &NdArray<T, D> {}
 
 /// `x.shape()` in a kernel.

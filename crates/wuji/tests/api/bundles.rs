@@ -473,7 +473,9 @@ impl Stiffness {
 impl Fall {
     fn run(&self) {
         for [i] in self.x {
-            self.loss[[]] += self.step(i) + self.gravity.y * self.gravity.norm_sqr();
+            let g = &self.gravity;
+            let twice = g * 2.0;
+            self.loss[[]] += self.step(i) + twice.y * 0.5 * self.gravity.norm_sqr();
         }
     }
 
@@ -488,12 +490,18 @@ impl Fall {
             + g[1]
             + self.spring.energy(2.0) * self.wind[1].powi(2)
             + pair.abs() * self.dt * 2.0
+            + by_value(*g, *pair + 1.0) * -pair
     }
 
     #[func]
     fn step(&self, i: i32) -> f32 {
         self.x[[i]] + self.v[[i]] * self.dt
     }
+}
+
+#[func]
+fn by_value(v: Vec2, scale: f32) -> f32 {
+    (v.x + v.y) * scale
 }
 
 #[test]
@@ -520,7 +528,7 @@ fn parameters_with_gradients() {
         assert_eq!(fall.wind[0].grad().unwrap(), 0.0);
         assert_eq!(
             fall.components().unwrap(),
-            1000.0 + 100.0 + 20.0 + 3.0 + 2.0 + 48.0 + 1.0
+            1000.0 + 100.0 + 20.0 + 3.0 + 2.0 + 48.0 + 1.0 - 6.0
         );
         fall.dt.set(2.0).unwrap();
         fall.loss.fill(0.0).unwrap();
