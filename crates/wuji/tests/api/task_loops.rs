@@ -445,11 +445,13 @@ fn active_elements_are_visited_inside_of_control_flow() -> Result<()> {
 #[kernel]
 fn range_of(x: &Field<i32, 1>, rounds: i32) -> IVec2 {
     let mut range = vec2(0, 0);
-    for k in serial(0..rounds) {
+    let mut shift = -1;
+    for _ in serial(0..rounds) {
+        shift += 1;
         let (mut low, mut high) = (i32::MAX, i32::MIN);
         for [i] in x {
-            low = low.min(x[[i]] + k);
-            high = high.max(x[[i]] - k);
+            low = low.min(x[[i]] + shift.abs());
+            high = high.max(x[[i]] - shift.abs());
         }
         range = vec2(low, high);
     }
@@ -488,6 +490,52 @@ fn reads_the_sum(x: &Field<i32, 1>, n: i32) -> i32 {
         }
     }
     sum
+}
+
+#[kernel]
+fn reads_a_sum_again(x: &Field<i32, 1>, n: i32) -> i32 {
+    let mut sum = 0;
+    for [i] in x {
+        sum += i;
+    }
+    if n > 0 {
+        for [i] in x {
+            sum += i;
+            x[[i]] = sum;
+        }
+    }
+    sum
+}
+
+/// Two copies of a loop with variables of its own.
+#[kernel]
+fn unrolled(x: &Field<i32, 1>, n: i32) -> i32 {
+    let mut total = 0;
+    if n > 0 {
+        for k in unroll(1..=2) {
+            for [i] in x {
+                let mut value = i;
+                value *= k;
+                let mut parts = [value; 2];
+                parts[1] = k;
+                value = parts[0] + parts[1];
+                total += value;
+            }
+        }
+    }
+    total
+}
+
+#[test]
+fn copies_of_a_loop_over_active_elements() -> Result<()> {
+    let world = world();
+    let x = world.layout(|root| root.pointer(I, 8).bitmasked(I, 8).place::<i32, 1>("x"))?;
+    for i in [3, 20] {
+        x.set(i, 1)?;
+    }
+    assert_eq!(unrolled(&x, 1)?, 23 + 2 + 46 + 4);
+    assert_eq!(unrolled(&x, 0)?, 0);
+    Ok(())
 }
 
 #[kernel]
@@ -557,6 +605,7 @@ fn what_iterations_over_active_elements_cannot_share() -> Result<()> {
     let results = [
         assigns(&x, 1).map(|_| ()),
         reads_the_sum(&x, 1).map(|_| ()),
+        reads_a_sum_again(&x, 1).map(|_| ()),
         stops_early(&x, 1),
         leaves_the_outer_loop(&x, 1),
         lends(&x, 1).map(|_| ()),
@@ -572,6 +621,7 @@ fn what_iterations_over_active_elements_cannot_share() -> Result<()> {
     }
     expect![[r#"
         error[W0252]: the iterations of a loop over a sparse field run at once, so they cannot change `last`, which all of them share
+        error[W0252]: `sum` is being summed up by this loop over a sparse field: its value is known after the loop
         error[W0252]: `sum` is being summed up by this loop over a sparse field: its value is known after the loop
         error[W0252]: a loop over a sparse field cannot be left in the middle: its iterations run at once
         error[W0252]: a loop over a sparse field cannot be left in the middle: its iterations run at once

@@ -37,16 +37,28 @@ impl Body<'_, '_> {
         for change in &uses.changes {
             self.check_change(change)?;
         }
-        for change in &uses.changes {
-            if let Some(Binding::Local(local, ty)) = self.outer(change.var) {
-                self.check_read(change.var, &uses)?;
-                self.share(change.var, local, ty);
+        for change in uses.changes.iter().filter(|c| c.by == By::Operator) {
+            match self.outer(change.var) {
+                Some(Binding::Local(local, ty)) => {
+                    self.check_read(change.var, &uses)?;
+                    self.share(change.var, local, ty);
+                }
+                Some(Binding::Temp(..)) => self.check_read(change.var, &uses)?,
+                Some(_) | None => {}
             }
         }
         // Values from before are not those of every round, and values from here are not known elsewhere.
         self.snapshots.clear();
+        let outside = self.frame().vars.clone();
         let val = self.parallel_for(at, f, &f.domain, LoopHints::default())?;
         self.snapshots.clear();
+        // A copy of the loop declares its own variables.
+        for (var, known) in self.frame_mut().vars.iter_mut().zip(&outside) {
+            if known.is_none() {
+                *var = None;
+            }
+        }
+        self.frame_mut().vars.truncate(outside.len());
         self.check_numbers(at)?;
         Ok(val)
     }
