@@ -444,8 +444,8 @@ fn active_elements_are_visited_inside_of_control_flow() -> Result<()> {
 
 #[kernel]
 fn range_of(x: &Field<i32, 1>, rounds: i32) -> IVec2 {
-    let mut range = vec2(0, 0);
-    let mut shift = -1;
+    let mut range = ivec2(0, 0);
+    let mut shift: i32 = -1;
     for _ in serial(0..rounds) {
         shift += 1;
         let (mut low, mut high) = (i32::MAX, i32::MIN);
@@ -453,7 +453,7 @@ fn range_of(x: &Field<i32, 1>, rounds: i32) -> IVec2 {
             low = low.min(x[[i]] + shift.abs());
             high = high.max(x[[i]] - shift.abs());
         }
-        range = vec2(low, high);
+        range = ivec2(low, high);
     }
     range
 }
@@ -465,7 +465,7 @@ fn extremes_of_active_elements() -> Result<()> {
     for (i, value) in [(3, -7), (20, 5), (63, 30)] {
         x.set(i, value)?;
     }
-    assert_eq!(range_of(&x, 3)?, vec2(-5, 28));
+    assert_eq!(range_of(&x, 3)?, ivec2(-5, 28));
     Ok(())
 }
 
