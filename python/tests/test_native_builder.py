@@ -257,7 +257,7 @@ def test_invalid_operands_are_rejected(w: n.World) -> None:
         lambda b: b.begin_foreach(0),
         lambda b: b.begin_foreach([(b.const("i32", 0), b.const("f32", 0))]),
         lambda b: b.begin_foreach(b.tree(x.tree), block_size=0),
-        lambda b: (b.begin_loop(), b.begin_foreach(b.tree(x.tree))),
+        lambda b: (b.begin_foreach(b.tree(x.tree)), b.begin_foreach(b.tree(x.tree))),
         lambda b: b.jump_break(b.begin_foreach(b.tree(x.tree))[0]),
         lambda b: (b.begin_foreach(b.tree(x.tree)), b.jump_return()),
         lambda b: (b.const("i32", 0), b.param("late", "i32")),

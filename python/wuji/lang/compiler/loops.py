@@ -357,8 +357,9 @@ def _rank(domain: Any) -> int:
 
 def _is_sparse(domain: Any) -> bool:
     """Return whether a loop iterates over active cells."""
-    node = domain if isinstance(domain, SNode) else getattr(domain, "node", None)
-    return isinstance(domain, (Field, SNode)) and bool(node.is_sparse)
+    if isinstance(domain, Field):
+        domain = domain.node
+    return isinstance(domain, SNode) and domain.is_sparse
 
 
 def static_iterable(value: Any) -> Iterable[Any]:
