@@ -1,8 +1,9 @@
 //! The hash-consed DAG of a trace.
 //!
-//! Nodes are columns: an operation and two operands, 9 bytes. A hash table of ids makes equal nodes one node. Operands have smaller
-//! ids than their node, so a loop over the ids visits operands first, and every analysis is a loop.
+//! Nodes are columns: an operation and two operands, 9 bytes. An [index](crate::index) makes equal nodes one node. Operands have
+//! smaller ids than their node, so a loop over the ids visits operands first, and every analysis is a loop.
 
+use crate::index::{Chain, Columns, Index, Row};
 use crate::op::{Binary, Compare, Logic, Op, Unary};
 
 /// The number of a node.
@@ -55,50 +56,26 @@ const MOST: usize = u32::MAX as usize;
 /// A hash-consed DAG.
 #[derive(Clone, Debug, Default)]
 pub struct Arena {
-    /// Codes of operations.
-    ops: Vec<u8>,
-    a: Vec<u32>,
-    b: Vec<u32>,
-    /// Ids by the hash of their node, with linear probing. At most four fifths full.
-    table: Vec<u32>,
-    /// A few bits of the hash of each id in the table; 0 for none. Most other nodes are rejected without loading them.
-    tags: Vec<u8>,
+    nodes: Columns,
+    index: Index,
     /// There was no memory, or there were more nodes than ids.
     full: bool,
-}
-
-/// Mixes the bits of a number.
-pub(crate) fn mix(mut z: u64) -> u64 {
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
-}
-
-/// The bits of a hash that do not select the slot.
-fn tag(hash: u64) -> u8 {
-    hash as u8 | 1
-}
-
-fn key(op: u8, a: u32, b: u32) -> u64 {
-    let operands = u64::from(a) << 32 | u64::from(b);
-    mix(mix(operands).wrapping_add((u64::from(op) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)))
 }
 
 impl Arena {
     /// The number of nodes.
     pub fn len(&self) -> usize {
-        self.ops.len()
+        self.nodes.ops.len()
     }
 
     /// Whether there is no node.
     pub fn is_empty(&self) -> bool {
-        self.ops.is_empty()
+        self.nodes.ops.is_empty()
     }
 
-    /// Bytes of the nodes and their table.
+    /// Bytes of the nodes and their index.
     pub fn bytes(&self) -> usize {
-        let table = self.tags.capacity() + 4 * self.table.capacity();
-        self.ops.capacity() + 4 * (self.a.capacity() + self.b.capacity()) + table
+        self.nodes.bytes() + self.index.bytes()
     }
 
     /// Whether nodes were dropped, because there was no memory or no id for them.
@@ -108,13 +85,16 @@ impl Arena {
 
     /// The operation of a node.
     pub fn op(&self, id: Id) -> Op {
-        Op::ALL[usize::from(self.ops[id.at()])]
+        Op::ALL[usize::from(self.nodes.ops[id.at()])]
     }
 
     /// Its operands, the first `op.arity()` of two. Those of a `Select` are its condition and a `Pair`.
     pub(crate) fn operands(&self, id: Id) -> ([Id; 2], usize) {
         let at = id.at();
-        ([Id(self.a[at]), Id(self.b[at])], self.op(id).arity())
+        (
+            [Id(self.nodes.a[at]), Id(self.nodes.b[at])],
+            self.op(id).arity(),
+        )
     }
 
     /// Its operands.
@@ -125,7 +105,7 @@ impl Arena {
 
     /// All ids, operands before their nodes.
     pub fn ids(&self) -> impl DoubleEndedIterator<Item = Id> + use<> {
-        (0..self.ops.len() as u32).map(Id)
+        (0..self.nodes.ops.len() as u32).map(Id)
     }
 
     /// A node with its operands.
@@ -141,7 +121,7 @@ impl Arena {
             Op::Logic(op) => Node::Logic(op, Id(a), Id(b)),
             Op::Select => {
                 let pair = b as usize;
-                Node::Select(Id(a), Id(self.a[pair]), Id(self.b[pair]))
+                Node::Select(Id(a), Id(self.nodes.a[pair]), Id(self.nodes.b[pair]))
             }
             Op::Pair => Node::Pair(Id(a), Id(b)),
         }
@@ -167,7 +147,7 @@ impl Arena {
     /// The operand of a negation.
     pub(crate) fn negated(&self, id: Id) -> Option<Id> {
         let negation = self.op(id) == Op::Unary(Unary::Neg);
-        negation.then(|| Id(self.a[id.at()]))
+        negation.then(|| Id(self.nodes.a[id.at()]))
     }
 
     pub(crate) fn is_const(&self, id: Id, value: f64) -> bool {
@@ -176,86 +156,59 @@ impl Arena {
 
     /// The columns of a node, as files have them.
     pub(crate) fn raw(&self, id: Id) -> (Op, u32, u32) {
-        (self.op(id), self.a[id.at()], self.b[id.at()])
+        (self.op(id), self.nodes.a[id.at()], self.nodes.b[id.at()])
     }
 
     /// The node with these columns, without any simplification.
     pub(crate) fn intern(&mut self, op: Op, a: u32, b: u32) -> Id {
-        if self.ops.len() * 5 >= self.table.len() * 4 && !self.grow() {
+        let row = Row {
+            op: op.code(),
+            a,
+            b,
+        };
+        let space = self.index.len() == self.len() && self.len() < self.nodes.ops.capacity();
+        if !space && !self.grow() {
             self.full = true;
             return Id(0);
         }
-        let op = op.code();
-        let hash = key(op, a, b);
-        let mut at = self.slot(hash);
-        while self.tags[at] != 0 {
-            if self.tags[at] == tag(hash) {
-                let found = self.table[at] as usize;
-                if self.a[found] == a && self.b[found] == b && self.ops[found] == op {
-                    return Id(found as u32);
-                }
-            }
-            at = self.after(at);
+        match self.index.find(&self.nodes, row) {
+            Ok(found) => Id(found),
+            Err(chain) => self.push(row, chain),
         }
-        let id = self.ops.len() as u32;
-        self.table[at] = id;
-        self.tags[at] = tag(hash);
-        self.ops.push(op);
-        self.a.push(a);
-        self.b.push(b);
+    }
+
+    fn push(&mut self, row: Row, chain: Chain) -> Id {
+        let id = self.len() as u32;
+        self.nodes.push(row);
+        if !self.index.insert(&self.nodes, chain) {
+            self.full = true;
+            return Id(0);
+        }
         Id(id)
     }
 
-    fn slot(&self, hash: u64) -> usize {
-        ((u128::from(hash) * self.table.len() as u128) >> 64) as usize
-    }
-
-    fn after(&self, slot: usize) -> usize {
-        if slot + 1 == self.table.len() {
-            0
-        } else {
-            slot + 1
-        }
-    }
-
-    /// Frees the table. It is built again if nodes are added.
+    /// Frees the index. It is built again if nodes are added.
     pub(crate) fn freeze(&mut self) {
-        (self.table, self.tags) = (Vec::new(), Vec::new());
-        self.ops.shrink_to_fit();
-        self.a.shrink_to_fit();
-        self.b.shrink_to_fit();
+        self.index = Index::default();
+        self.nodes.shrink();
     }
 
-    /// Makes space for half as many more nodes.
+    /// Makes space for a fifth as many more nodes.
     fn grow(&mut self) -> bool {
-        let slots = (self.ops.len() / 8 * 15).max(64);
-        let nodes = slots * 4 / 5 + 1;
-        if nodes >= MOST {
+        let more = self.len() / 5 + 64;
+        let missing = self.len() - self.index.len();
+        if self.full
+            || self.len() + more >= MOST
+            || !self.nodes.reserve(more)
+            || !self.index.reserve(missing + more)
+        {
             return false;
         }
-        let more = nodes - self.ops.len();
-        // The old table is not needed, only its columns.
-        (self.table, self.tags) = (Vec::new(), Vec::new());
-        let reserved = self.table.try_reserve_exact(slots).is_ok()
-            && self.tags.try_reserve_exact(slots).is_ok()
-            && self.ops.try_reserve_exact(more).is_ok()
-            && self.a.try_reserve_exact(more).is_ok()
-            && self.b.try_reserve_exact(more).is_ok();
-        if !reserved {
-            return false;
-        }
-        self.table.resize(slots, 0);
-        self.tags.resize(slots, 0);
-        for id in 0..self.ops.len() {
-            let hash = key(self.ops[id], self.a[id], self.b[id]);
-            let mut at = self.slot(hash);
-            while self.tags[at] != 0 {
-                at = self.after(at);
-            }
-            self.table[at] = id as u32;
-            self.tags[at] = tag(hash);
-        }
-        true
+        // Nodes are missing after the index was freed.
+        (self.index.len()..self.len()).all(|at| {
+            let chain = self.index.find(&self.nodes, self.nodes.row(at));
+            chain.is_err_and(|chain| self.index.insert(&self.nodes, chain))
+        })
     }
 
     /// The node of a constant.
@@ -295,6 +248,7 @@ impl Arena {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::HashMap;
 
     #[test]
     fn a_node_takes_at_most_24_bytes_at_any_size() {
@@ -306,8 +260,42 @@ mod tests {
         }
     }
 
+    /// Some operands have few users, one has many, and many nodes have a constant operand.
     #[test]
-    fn equal_nodes_are_one_node_after_the_table_was_freed() {
+    fn equal_nodes_are_one_node_whatever_their_operands() {
+        let (mut arena, mut known) = (Arena::default(), HashMap::new());
+        let leaves: Vec<Id> = (0..40).map(|k| arena.input(0, k)).collect();
+        let popular = arena.input(1, 0);
+        let constant = arena.constant(2.5);
+        let mut random = 1u64;
+        for round in 0..20_000 {
+            random = crate::hash::mix(random);
+            let pick = |n: u64| Id(n as u32 % arena.len() as u32);
+            let (a, b) = match random % 4 {
+                0 => (pick(random >> 8), popular),
+                1 => (pick(random >> 8), constant),
+                2 => (leaves[round % 40], leaves[(random >> 8) as usize % 40]),
+                _ => (pick(random >> 8), pick(random >> 36)),
+            };
+            let row = (
+                Op::Binary(Binary::ALL[(random >> 60) as usize % 3]),
+                a.0,
+                b.0,
+            );
+            let before = arena.len();
+            let id = arena.intern(row.0, row.1, row.2);
+            assert_eq!(id, *known.entry(row).or_insert(id));
+            assert_eq!(arena.len() > before, id.at() == before);
+            assert_eq!(arena.raw(id), row);
+            if round % 7000 == 0 {
+                arena.freeze();
+            }
+        }
+        assert!(arena.bytes() <= 24 * arena.len() + 1024);
+    }
+
+    #[test]
+    fn equal_nodes_are_one_node_after_the_index_was_freed() {
         let mut arena = Arena::default();
         let nodes: Vec<Id> = (0..5000).map(|k| arena.input(0, k)).collect();
         let before = arena.bytes();

@@ -2,8 +2,9 @@
 //!
 //! A file has a magic number, a version, a checksum of everything after it, and then columns of numbers in little-endian order.
 
-use crate::arena::{Id, mix};
+use crate::arena::Id;
 use crate::bytes::{Read, Reader, put, put_nodes, put_numbers};
+use crate::hash::mix;
 use crate::trace::Trace;
 use std::path::Path;
 use wuji_ir::{Error, Result};

@@ -3,8 +3,15 @@
 //! A *structural* hash is the same for expressions that differ in their leaves only. An *algebraic* hash is the value of the expression
 //! at a random point of a finite field: expressions that are equal as rational functions have the same one, however they are written.
 
-use crate::arena::{Arena, Id, Node, mix};
+use crate::arena::{Arena, Id, Node};
 use crate::op::{Binary, Op, Unary};
+
+/// Mixes the bits of a number.
+pub(crate) fn mix(mut z: u64) -> u64 {
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
 
 /// The hash of one node from those of its operands.
 ///

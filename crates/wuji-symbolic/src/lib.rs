@@ -18,6 +18,7 @@ mod explain;
 mod faer;
 mod file;
 pub mod hash;
+mod index;
 #[cfg(feature = "nalgebra")]
 mod nalgebra;
 mod num;

@@ -1,6 +1,6 @@
 //! Sparse matrices of any scalar, by rows or by columns.
 
-use crate::arena::mix;
+use crate::hash::mix;
 use crate::real::Real;
 use wuji_ir::{Error, Result};
 

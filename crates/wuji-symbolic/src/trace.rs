@@ -166,7 +166,7 @@ impl Trace {
     pub(crate) fn digest(&self) -> [u64; 2] {
         let mut hash = [0u64, 0x9e37_79b9_7f4a_7c15];
         let mut add = |n: u64| {
-            hash[0] = crate::arena::mix(hash[0].rotate_left(5) ^ n);
+            hash[0] = crate::hash::mix(hash[0].rotate_left(5) ^ n);
             hash[1] = (hash[1].rotate_left(23) ^ n).wrapping_mul(0xd6e8_feb8_6659_fd93);
         };
         self.inputs.iter().for_each(|n| add(u64::from(*n)));

@@ -7,8 +7,8 @@
 use super::Options;
 use super::balance::chain;
 use super::decompose::{Home, Root, Units};
-use crate::arena::{Id, mix};
-use crate::hash::{finish, structural_step};
+use crate::arena::Id;
+use crate::hash::{finish, mix, structural_step};
 use crate::op::Op;
 use crate::parallel;
 use crate::trace::Trace;
