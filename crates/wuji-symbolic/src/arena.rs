@@ -11,6 +11,7 @@ use crate::op::{Binary, Compare, Logic, Op, Unary};
 pub struct Id(pub u32);
 
 impl Id {
+    #[inline]
     pub(crate) fn at(self) -> usize {
         self.0 as usize
     }
@@ -64,6 +65,7 @@ pub struct Arena {
 
 impl Arena {
     /// The number of nodes.
+    #[inline]
     pub fn len(&self) -> usize {
         self.nodes.ops.len()
     }
@@ -79,16 +81,19 @@ impl Arena {
     }
 
     /// Whether nodes were dropped, because there was no memory or no id for them.
+    #[inline]
     pub fn is_full(&self) -> bool {
         self.full
     }
 
     /// The operation of a node.
+    #[inline]
     pub fn op(&self, id: Id) -> Op {
         Op::ALL[usize::from(self.nodes.ops[id.at()])]
     }
 
     /// Its operands, the first `op.arity()` of two. Those of a `Select` are its condition and a `Pair`.
+    #[inline]
     pub(crate) fn operands(&self, id: Id) -> ([Id; 2], usize) {
         let at = id.at();
         (
@@ -98,9 +103,24 @@ impl Arena {
     }
 
     /// Its operands.
+    #[inline]
     pub(crate) fn children(&self, id: Id) -> impl Iterator<Item = Id> + use<> {
         let (operands, arity) = self.operands(id);
         operands.into_iter().take(arity)
+    }
+
+    /// Folds its operands.
+    #[inline]
+    pub(crate) fn fold<R>(&self, id: Id, first: R, mut step: impl FnMut(R, Id) -> R) -> R {
+        let (operands, arity) = self.operands(id);
+        match arity {
+            0 => first,
+            1 => step(first, operands[0]),
+            _ => {
+                let first = step(first, operands[0]);
+                step(first, operands[1])
+            }
+        }
     }
 
     /// All ids, operands before their nodes.
@@ -109,6 +129,7 @@ impl Arena {
     }
 
     /// A node with its operands.
+    #[inline]
     pub fn node(&self, id: Id) -> Node {
         let (op, a, b) = self.raw(id);
         match op {
@@ -128,6 +149,7 @@ impl Arena {
     }
 
     /// The value of a constant.
+    #[inline]
     pub fn as_const(&self, id: Id) -> Option<f64> {
         if self.op(id) != Op::Const {
             return None;
@@ -145,21 +167,25 @@ impl Arena {
     }
 
     /// The operand of a negation.
+    #[inline]
     pub(crate) fn negated(&self, id: Id) -> Option<Id> {
         let negation = self.op(id) == Op::Unary(Unary::Neg);
         negation.then(|| Id(self.nodes.a[id.at()]))
     }
 
+    #[inline]
     pub(crate) fn is_const(&self, id: Id, value: f64) -> bool {
         self.as_const(id) == Some(value)
     }
 
     /// The columns of a node, as files have them.
+    #[inline]
     pub(crate) fn raw(&self, id: Id) -> (Op, u32, u32) {
         (self.op(id), self.nodes.a[id.at()], self.nodes.b[id.at()])
     }
 
     /// The node with these columns, without any simplification.
+    #[inline]
     pub(crate) fn intern(&mut self, op: Op, a: u32, b: u32) -> Id {
         let row = Row {
             op: op.code(),

@@ -25,6 +25,7 @@ pub(crate) struct Columns {
 }
 
 impl Columns {
+    #[inline]
     pub(crate) fn row(&self, at: usize) -> Row {
         Row {
             op: self.ops[at],
@@ -33,10 +34,12 @@ impl Columns {
         }
     }
 
+    #[inline]
     fn is(&self, at: usize, row: Row) -> bool {
         self.a[at] == row.a && self.b[at] == row.b && self.ops[at] == row.op
     }
 
+    #[inline]
     pub(crate) fn push(&mut self, row: Row) {
         self.ops.push(row.op);
         self.a.push(row.a);
@@ -98,6 +101,7 @@ fn hash(row: Row) -> u64 {
 
 impl Index {
     /// The number of nodes that can be found.
+    #[inline]
     pub(crate) fn len(&self) -> usize {
         self.next.len()
     }
@@ -117,6 +121,7 @@ impl Index {
     }
 
     /// The node with these columns, or the chain where it belongs.
+    #[inline]
     pub(crate) fn find(&self, nodes: &Columns, row: Row) -> Result<u32, Chain> {
         if let Some(chain) = self.users_of(nodes, row) {
             let (found, length) = self.search(nodes, row, self.users[chain]);
@@ -136,6 +141,7 @@ impl Index {
     }
 
     /// The chain of the newest operand. A constant has too many users to be the one.
+    #[inline]
     fn users_of(&self, nodes: &Columns, row: Row) -> Option<usize> {
         let arity = Op::from_code(row.op).map_or(0, Op::arity);
         let operand = match arity {
@@ -154,6 +160,7 @@ impl Index {
     }
 
     /// A node in a chain, or the length of the chain.
+    #[inline]
     fn search(&self, nodes: &Columns, row: Row, first: u32) -> (Option<u32>, usize) {
         let (mut at, mut length) = (first, 0);
         while at != NONE {
@@ -167,6 +174,7 @@ impl Index {
     }
 
     /// Inserts the next node. Returns whether there was memory for it.
+    #[inline]
     pub(crate) fn insert(&mut self, nodes: &Columns, chain: Chain) -> bool {
         let id = self.next.len() as u32;
         let first = match chain {

@@ -219,6 +219,7 @@ impl Op {
     }
 
     /// How many operands it has.
+    #[inline]
     pub const fn arity(self) -> usize {
         match self {
             Op::Const | Op::Input => 0,
@@ -240,11 +241,13 @@ impl Op {
     }
 
     /// Whether it has no operands.
+    #[inline]
     pub const fn is_leaf(self) -> bool {
         self.arity() == 0
     }
 
     /// Whether its value is a number, which memory can hold.
+    #[inline]
     pub const fn is_number(self) -> bool {
         match self {
             Op::Const | Op::Input | Op::Unary(_) | Op::Binary(_) | Op::Select => true,
@@ -266,6 +269,7 @@ impl Op {
     }
 
     /// Whether its operands may be exchanged.
+    #[inline]
     pub const fn commutes(self) -> bool {
         match self {
             Op::Binary(op) => op.is_chain(),

@@ -7,9 +7,10 @@ use super::Options;
 use crate::arena::{Arena, Id};
 use crate::op::{Binary, Op};
 use crate::trace::Trace;
+use rustc_hash::FxHashSet;
 
 /// Chains with more terms are divided.
-const LONGEST: u32 = 64;
+const LONGEST: u8 = 64;
 /// The terms of a part.
 const PART: usize = 16;
 
@@ -56,46 +57,50 @@ pub fn balance(trace: &Trace, options: &Options) -> Balanced {
         return Balanced::unchanged(counts);
     }
     let arena = &trace.arena;
-    let mut tagged = vec![false; arena.len()];
-    for id in trace.blocks.iter().flatten() {
-        tagged[id.at()] = true;
-    }
-    // The number of terms of the chain that ends in a node.
-    let mut terms = vec![1u32; arena.len()];
-    let continues =
-        |op: Op, child: Id| arena.op(child) == op && counts[child.at()] == 1 && !tagged[child.at()];
-    for id in arena.ids().filter(|id| arena.op(*id).is_chain()) {
-        let of = |child: Id| {
-            if continues(arena.op(id), child) {
-                terms[child.at()]
-            } else {
-                1
-            }
-        };
-        terms[id.at()] = arena.children(id).map(of).sum();
-    }
-    let mut inside = vec![false; arena.len()];
-    let mut any = false;
-    for id in arena.ids().rev() {
-        let op = arena.op(id);
-        let long = terms[id.at()] > LONGEST && counts[id.at()] > 0;
-        if op.is_chain() && (inside[id.at()] || long) {
-            any = true;
-            for child in arena.children(id).filter(|c| continues(op, *c)) {
-                inside[child.at()] = true;
-            }
-        }
-    }
-    if !any {
+    let mut tagged: FxHashSet<Id> = FxHashSet::default();
+    tagged.extend(trace.blocks.iter().flatten());
+    let continues = |op: Op, child: Id| {
+        arena.op(child) == op && counts[child.at()] == 1 && !tagged.contains(&child)
+    };
+    let terms = terms(arena, continues);
+    let long = |id: &Id| terms[id.at()] > LONGEST && counts[id.at()] > 0;
+    if !arena.ids().any(|id| long(&id)) {
         return Balanced::unchanged(counts);
     }
+    let mut inside = vec![false; arena.len()];
+    for id in arena.ids().rev().filter(|id| arena.op(*id).is_chain()) {
+        if inside[id.at()] || long(&id) {
+            let parts = arena.children(id);
+            (parts.filter(|c| continues(arena.op(id), *c))).for_each(|c| inside[c.at()] = true);
+        }
+    }
     rebuild(trace, &counts, &terms, &inside, continues)
+}
+
+/// The number of terms of the chain that ends in each node; 255 for more.
+fn terms(arena: &Arena, continues: impl Fn(Op, Id) -> bool) -> Vec<u8> {
+    let mut terms = vec![1u8; arena.len()];
+    for id in arena.ids() {
+        let op = arena.op(id);
+        if op.is_chain() {
+            let of = |child: Id| {
+                if continues(op, child) {
+                    terms[child.at()]
+                } else {
+                    1
+                }
+            };
+            let [a, b] = arena.operands(id).0.map(of);
+            terms[id.at()] = a.saturating_add(b);
+        }
+    }
+    terms
 }
 
 fn rebuild(
     trace: &Trace,
     counts: &[u32],
-    terms: &[u32],
+    terms: &[u8],
     inside: &[bool],
     continues: impl Fn(Op, Id) -> bool,
 ) -> Balanced {

@@ -7,6 +7,7 @@ use super::Options;
 use super::balance::Balanced;
 use crate::arena::Id;
 use crate::trace::Trace;
+use std::ops::Range;
 
 /// Where a value is stored.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
@@ -39,13 +40,9 @@ pub struct Units {
     starts: Vec<u32>,
     /// Units with a greater level may use the values of units with a smaller one.
     pub levels: Vec<u32>,
-    /// Nodes that are loaded where they are used.
-    pub loaded: Vec<bool>,
-    /// Where such nodes are stored.
-    homes: Vec<Home>,
-    home_of: Vec<u32>,
-    /// How often a node is used.
-    pub references: Vec<u32>,
+    flags: Vec<Flags>,
+    /// The first root of each node that is stored.
+    root_of: Vec<u32>,
     /// Blocks that were ignored, because parts of them depend on each other.
     pub dissolved_blocks: usize,
 }
@@ -67,41 +64,70 @@ impl Units {
 
     /// The values that a unit computes.
     pub fn roots(&self, unit: usize) -> &[Root] {
-        &self.roots[self.starts[unit] as usize..self.starts[unit + 1] as usize]
+        &self.roots[self.root_range(unit)]
+    }
+
+    /// The numbers of these values among those of all units.
+    pub(super) fn root_range(&self, unit: usize) -> Range<usize> {
+        self.starts[unit] as usize..self.starts[unit + 1] as usize
+    }
+
+    /// The number of values of all units.
+    pub(super) fn root_count(&self) -> usize {
+        self.roots.len()
+    }
+
+    /// The number of the value that users of a node load.
+    #[inline]
+    pub(super) fn root_of(&self, node: Id) -> usize {
+        self.root_of[node.at()] as usize
+    }
+
+    /// Whether a node is loaded where it is used.
+    #[inline]
+    pub fn is_loaded(&self, node: Id) -> bool {
+        self.flags[node.at()].has(Flags::LOADED)
+    }
+
+    /// Whether a node is loaded, or has no operands.
+    #[inline]
+    pub(super) fn is_leaf(&self, node: Id) -> bool {
+        self.flags[node.at()].has(Flags::LOADED | Flags::LEAF)
+    }
+
+    /// Whether a node is computed where it is used, by one node or output.
+    #[inline]
+    pub(super) fn is_private(&self, node: Id) -> bool {
+        let flags = self.flags[node.at()];
+        flags.has(Flags::ONCE) && !flags.has(Flags::LOADED)
     }
 
     /// Where a node that is loaded is stored.
     pub fn home(&self, node: Id) -> Home {
-        self.homes[self.home_of[node.at()] as usize]
+        self.roots[self.root_of(node)].home
     }
 }
 
 /// Decides which values have memory.
 pub fn decompose(trace: &Trace, balanced: Balanced, options: &Options) -> Units {
-    let Balanced {
-        partial_sums,
-        references,
-        ..
-    } = balanced;
+    let outputs = Outputs::new(trace);
+    let flags = Flags::all(trace, &outputs, &balanced.references, options);
+    let partial_sums = balanced.partial_sums;
+    drop(balanced.references);
     let mut blocks: Vec<&[Id]> = Vec::new();
     if options.tagging {
         blocks.extend(trace.blocks.iter().map(|b| &b[..]));
     }
+    let asked = blocks.len();
     let mut attempts = 0;
     loop {
-        let mut work = Work::new(trace, &references, options);
+        let mut work = Work::new(trace, &outputs, flags.clone(), options);
         work.tag(&blocks);
         work.select(&partial_sums);
         work.drop_private();
         let mut units = work.units(&blocks);
-        match units.find_levels(trace, &references) {
+        match units.find_levels(trace, blocks.is_empty()) {
             Ok(()) => {
-                units.references = references;
-                let asked = if options.tagging {
-                    trace.blocks.len()
-                } else {
-                    0
-                };
                 units.dissolved_blocks = asked - blocks.len();
                 return units;
             }
@@ -115,172 +141,243 @@ pub fn decompose(trace: &Trace, balanced: Balanced, options: &Options) -> Units 
     }
 }
 
+/// What is known about a node.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+struct Flags(u8);
+
+impl Flags {
+    /// It has no operands.
+    const LEAF: u8 = 1;
+    /// Something that is used uses it.
+    const USED: u8 = 2;
+    /// It is used once.
+    const ONCE: u8 = 4;
+    /// It is used often enough for an intermediate.
+    const SHARED: u8 = 8;
+    /// It is an output.
+    const OUTPUT: u8 = 16;
+    /// It is loaded where it is used.
+    const LOADED: u8 = 32;
+    /// It stays an intermediate, even if one unit uses it.
+    const FORCED: u8 = 64;
+
+    /// Whether it has one of these.
+    #[inline]
+    fn has(self, any: u8) -> bool {
+        self.0 & any != 0
+    }
+
+    fn add(&mut self, more: u8) {
+        self.0 |= more;
+    }
+
+    /// What does not depend on blocks.
+    fn all(trace: &Trace, outputs: &Outputs, references: &[u32], options: &Options) -> Vec<Flags> {
+        let mark = |condition: bool, flag: u8| if condition { flag } else { 0 };
+        let least = options.min_references;
+        let of = |(id, count): (Id, &u32)| {
+            let leaf = trace.arena.op(id).is_leaf();
+            let shared = options.global_decomposition && *count >= least;
+            Flags(
+                mark(leaf, Flags::LEAF)
+                    | mark(*count > 0, Flags::USED)
+                    | mark(*count == 1, Flags::ONCE)
+                    | mark(shared, Flags::SHARED),
+            )
+        };
+        let mut flags: Vec<Flags> = trace.arena.ids().zip(references).map(of).collect();
+        (outputs.places.iter()).for_each(|(node, _)| flags[node.at()].add(Flags::OUTPUT));
+        flags
+    }
+}
+
+/// The elements of all outputs.
+struct Outputs {
+    /// Where each output begins among the elements of all.
+    starts: Vec<u32>,
+    /// Nodes that are computed, with their elements, sorted.
+    places: Vec<(Id, u32)>,
+}
+
+impl Outputs {
+    fn new(trace: &Trace) -> Outputs {
+        let mut starts = Vec::new();
+        let mut next = 0;
+        for output in &trace.outputs {
+            starts.push(next);
+            next += output.len() as u32;
+        }
+        let all = trace.outputs.iter().flatten().copied().zip(0..);
+        let mut places: Vec<(Id, u32)> = all
+            .filter(|(id, _)| !trace.arena.op(*id).is_leaf())
+            .collect();
+        places.sort_unstable();
+        Outputs { starts, places }
+    }
+
+    /// The output and the index of an element.
+    fn home(&self, place: u32) -> Home {
+        let array = self.starts.partition_point(|start| *start <= place) - 1;
+        Home::Output {
+            array: array as u32,
+            index: place - self.starts[array],
+        }
+    }
+
+    /// The elements that are this node.
+    fn of(&self, node: Id) -> impl Iterator<Item = Home> {
+        let first = self.places.partition_point(|place| place.0 < node);
+        let own = self.places[first..].iter().take_while(move |p| p.0 == node);
+        own.map(|(_, place)| self.home(*place))
+    }
+}
+
 struct Work<'a> {
     trace: &'a Trace,
     options: &'a Options,
-    references: &'a [u32],
-    /// Nodes that are loaded where they are used.
-    loaded: Vec<bool>,
-    /// The first destination among the outputs, by node; `NONE` for most.
-    output: Vec<u32>,
-    /// Outputs in order.
-    places: Vec<(u32, u32)>,
-    /// Further destinations of nodes that are several outputs, sorted.
-    further: Vec<(Id, u32)>,
-    /// The block of a node, or `NONE`.
+    outputs: &'a Outputs,
+    flags: Vec<Flags>,
+    /// The block of each node, or `NONE`; empty without blocks.
     block: Vec<u32>,
-    forced: Vec<bool>,
+    /// Costs of the expressions that compute nodes from what is loaded.
     complexity: Vec<u32>,
 }
 
 impl<'a> Work<'a> {
-    fn new(trace: &'a Trace, references: &'a [u32], options: &'a Options) -> Work<'a> {
-        let nodes = trace.arena.len();
-        let mut work = Work {
+    fn new(
+        trace: &'a Trace,
+        outputs: &'a Outputs,
+        flags: Vec<Flags>,
+        options: &'a Options,
+    ) -> Work<'a> {
+        Work {
             trace,
             options,
-            references,
-            loaded: vec![false; nodes],
-            output: vec![NONE; nodes],
-            places: Vec::new(),
-            further: Vec::new(),
-            block: vec![NONE; nodes],
-            forced: vec![false; nodes],
-            complexity: vec![0; nodes],
-        };
-        for (array, ids) in (0..).zip(&trace.outputs) {
-            for (index, id) in (0..).zip(ids) {
-                let place = work.places.len() as u32;
-                work.places.push((array, index));
-                if trace.arena.op(*id).is_leaf() {
-                    continue;
-                }
-                if work.output[id.at()] == NONE {
-                    work.output[id.at()] = place;
-                } else {
-                    work.further.push((*id, place));
-                }
-            }
+            outputs,
+            complexity: vec![0; flags.len()],
+            flags,
+            block: Vec::new(),
         }
-        work.further.sort_unstable();
-        work
     }
 
     fn tag(&mut self, blocks: &[&[Id]]) {
+        if !blocks.is_empty() {
+            self.block = vec![NONE; self.flags.len()];
+        }
         for (number, block) in (0..).zip(blocks) {
             for id in block.iter() {
-                let used = self.references[id.at()] > 0;
-                if used && !self.trace.arena.op(*id).is_leaf() && self.block[id.at()] == NONE {
+                let flags = &mut self.flags[id.at()];
+                let computed = flags.has(Flags::USED) && !flags.has(Flags::LEAF);
+                if computed && self.block[id.at()] == NONE {
                     self.block[id.at()] = number;
-                    self.loaded[id.at()] = true;
-                    self.forced[id.at()] = true;
+                    flags.add(Flags::LOADED | Flags::FORCED);
                 }
             }
         }
+    }
+
+    fn block_of(&self, node: Id) -> u32 {
+        self.block.get(node.at()).copied().unwrap_or(NONE)
     }
 
     /// Selects nodes that are used often enough and complex enough, operands first.
     fn select(&mut self, partial_sums: &[Id]) {
         for id in partial_sums {
-            self.forced[id.at()] = true;
+            self.flags[id.at()].add(Flags::FORCED);
         }
         let arena = &self.trace.arena;
         for id in arena.ids() {
-            let op = arena.op(id);
-            if op.is_leaf() || self.references[id.at()] == 0 {
+            let mut flags = self.flags[id.at()];
+            if flags.has(Flags::LEAF) || !flags.has(Flags::USED) {
                 continue;
             }
-            let mut complexity = op.cost();
-            for child in arena.children(id) {
-                let at = child.at();
-                let own = if self.loaded[at] {
+            let op = arena.op(id);
+            let cost = |child: Id| {
+                if self.flags[child.at()].has(Flags::LOADED) {
                     1
                 } else {
-                    self.complexity[at]
-                };
-                complexity = complexity.saturating_add(own);
-            }
+                    self.complexity[child.at()]
+                }
+            };
+            let complexity = arena.fold(id, op.cost(), |sum, c| sum.saturating_add(cost(c)));
             self.complexity[id.at()] = complexity;
             if !op.is_number() {
                 continue;
             }
-            let shared = self.options.global_decomposition
-                && self.references[id.at()] >= self.options.min_references
-                && complexity >= self.options.min_complexity;
-            let large = complexity > self.options.max_complexity;
-            self.forced[id.at()] |= large;
-            self.loaded[id.at()] |= self.forced[id.at()] || shared;
+            if complexity > self.options.max_complexity {
+                flags.add(Flags::FORCED);
+            }
+            let shared = flags.has(Flags::SHARED) && complexity >= self.options.min_complexity;
+            if shared || flags.has(Flags::FORCED) {
+                flags.add(Flags::LOADED);
+            }
+            self.flags[id.at()] = flags;
         }
     }
 
     /// Intermediates that only one unit uses become a part of it. Users come first.
+    ///
+    /// The complexity of a node that was visited is the size of its unit.
     fn drop_private(&mut self) {
         let arena = &self.trace.arena;
         let mut owner = vec![NONE; arena.len()];
-        let mut size = self.complexity.clone();
         for id in arena.ids().rev() {
             let at = id.at();
-            if self.references[at] == 0 || arena.op(id).is_leaf() {
+            let flags = self.flags[at];
+            if flags.has(Flags::LEAF) || !flags.has(Flags::USED) {
                 continue;
             }
-            let unit = if self.block[at] != NONE {
+            let unit = match self.block_of(id) {
+                NONE => id.0,
                 // Numbers of blocks and of nodes must differ; blocks count down from the largest.
-                MANY - 1 - self.block[at]
-            } else {
-                id.0
+                block => MANY - 1 - block,
             };
-            let is_output = self.output[at] != NONE;
             let mut own = owner[at];
-            if self.loaded[at] && !self.forced[at] && !is_output && own != MANY && own != NONE {
-                let whole = self.size_of(&size, own).saturating_add(self.complexity[at]);
+            let only = own != MANY && own != NONE;
+            if only && flags.has(Flags::LOADED) && !flags.has(Flags::FORCED | Flags::OUTPUT) {
+                // The sizes of blocks are not limited.
+                let size = self.complexity.get(own as usize).copied().unwrap_or(0);
+                let whole = size.saturating_add(self.complexity[at]);
                 if whole <= self.options.max_complexity {
-                    self.loaded[at] = false;
-                    if let Some(size) = size.get_mut(own as usize) {
+                    self.flags[at] = Flags(flags.0 & !Flags::LOADED);
+                    if let Some(size) = self.complexity.get_mut(own as usize) {
                         *size = whole;
                     }
                 }
             }
-            if self.loaded[at] {
+            if self.flags[at].has(Flags::LOADED) {
                 own = unit;
-            } else if is_output {
+            } else if flags.has(Flags::OUTPUT) {
                 own = merge(own, unit);
             }
-            for child in arena.children(id) {
-                owner[child.at()] = merge(owner[child.at()], own);
-            }
+            arena.fold(id, (), |(), child| {
+                let owner = &mut owner[child.at()];
+                *owner = merge(*owner, own);
+            });
         }
     }
 
-    /// The complexity of a unit. Those of blocks are not limited.
-    fn size_of(&self, size: &[u32], unit: u32) -> u32 {
-        size.get(unit as usize).copied().unwrap_or(0)
-    }
-
     fn units(self, blocks: &[&[Id]]) -> Units {
-        let arena = &self.trace.arena;
         let mut units = Units {
             roots: Vec::new(),
             starts: vec![0],
             levels: Vec::new(),
-            homes: Vec::new(),
-            home_of: vec![NONE; arena.len()],
-            loaded: Vec::new(),
-            references: Vec::new(),
+            root_of: vec![NONE; self.flags.len()],
+            flags: Vec::new(),
             dissolved_blocks: 0,
         };
         let mut done = vec![false; blocks.len()];
-        for id in arena.ids() {
-            let (at, block) = (id.at(), self.block[id.at()]);
-            let stored = self.loaded[at] || self.output[at] != NONE;
-            if self.references[at] == 0 || !stored {
+        for (id, flags) in self.trace.arena.ids().zip(&self.flags) {
+            if !flags.has(Flags::USED) || !flags.has(Flags::LOADED | Flags::OUTPUT) {
                 continue;
             }
+            let block = self.block_of(id);
             if block == NONE {
                 self.add_root(&mut units, id);
                 units.end();
             } else if !std::mem::replace(&mut done[block as usize], true) {
                 let mut members: Vec<Id> = blocks[block as usize].to_vec();
-                members.retain(|m| self.block[m.at()] == block);
+                members.retain(|m| self.block_of(*m) == block);
                 members.sort();
                 members.dedup();
                 (members.into_iter()).for_each(|m| self.add_root(&mut units, m));
@@ -288,37 +385,28 @@ impl<'a> Work<'a> {
             }
         }
         self.add_copies(&mut units);
-        units.loaded = self.loaded;
+        units.flags = self.flags;
         units
     }
 
     /// A value with all its destinations.
     fn add_root(&self, units: &mut Units, node: Id) {
-        let home = match self.output[node.at()] {
-            NONE => Home::Intermediate,
-            place => self.output_home(place),
-        };
-        units.add(Root { node, home });
-        let first = self.further.partition_point(|f| f.0 < node);
-        let further = self.further[first..].iter().take_while(|f| f.0 == node);
-        units.roots.extend(further.map(|(_, place)| Root {
-            node,
-            home: self.output_home(*place),
-        }));
-    }
-
-    fn output_home(&self, place: u32) -> Home {
-        let (array, index) = self.places[place as usize];
-        Home::Output { array, index }
+        units.root_of[node.at()] = units.roots.len() as u32;
+        if self.flags[node.at()].has(Flags::OUTPUT) {
+            let all = self.outputs.of(node);
+            units.roots.extend(all.map(|home| Root { node, home }));
+        } else {
+            let home = Home::Intermediate;
+            units.roots.push(Root { node, home });
+        }
     }
 
     /// Outputs that are inputs or constants.
     fn add_copies(&self, units: &mut Units) {
-        let ids = self.trace.outputs.iter().flatten();
-        for (place, node) in (0..).zip(ids) {
-            if self.trace.arena.op(*node).is_leaf() {
-                let home = self.output_home(place);
-                units.roots.push(Root { node: *node, home });
+        for (node, place) in self.trace.outputs.iter().flatten().copied().zip(0..) {
+            if self.flags[node.at()].has(Flags::LEAF) {
+                let home = self.outputs.home(place);
+                units.roots.push(Root { node, home });
                 units.end();
             }
         }
@@ -337,34 +425,24 @@ fn merge(a: u32, b: u32) -> u32 {
 }
 
 impl Units {
-    fn add(&mut self, root: Root) {
-        self.home_of[root.node.at()] = self.homes.len() as u32;
-        self.homes.push(root.home);
-        self.roots.push(root);
-    }
-
     fn end(&mut self) {
         self.starts.push(self.roots.len() as u32);
         self.levels.push(1);
     }
 
-    /// Whether a root is where users of its node load it; a node has one such root.
-    pub fn is_home(&self, root: &Root) -> bool {
-        let home = self.home_of[root.node.at()];
-        home != NONE && self.homes[home as usize] == root.home
+    /// The unit of each value.
+    fn unit_of_root(&self) -> Vec<u32> {
+        let mut unit_of = Vec::with_capacity(self.roots.len());
+        for unit in 0..self.len() {
+            unit_of.resize(self.root_range(unit).end, unit as u32);
+        }
+        unit_of
     }
 
     /// Finds the level of every unit. An error has the nodes of units that depend on each other in a cycle.
-    fn find_levels(&mut self, trace: &Trace, references: &[u32]) -> Result<(), Vec<bool>> {
+    fn find_levels(&mut self, trace: &Trace, in_order: bool) -> Result<(), Vec<bool>> {
         let arena = &trace.arena;
-        let mut unit_of = vec![NONE; arena.len()];
-        for unit in 0..self.len() {
-            for root in self.roots(unit) {
-                if self.is_home(root) {
-                    unit_of[root.node.at()] = unit as u32;
-                }
-            }
-        }
+        let unit_of = self.unit_of_root();
         const SWEEPS: usize = 8;
         let mut changed = Vec::new();
         // The greatest level among the values that a node is computed from.
@@ -372,25 +450,28 @@ impl Units {
         for _ in 0..SWEEPS {
             changed.clear();
             for id in arena.ids() {
+                if !self.flags[id.at()].has(Flags::USED) {
+                    continue;
+                }
                 let level = |c: Id| {
-                    if self.loaded[c.at()] {
-                        self.levels[unit_of[c.at()] as usize]
+                    if self.is_loaded(c) {
+                        self.levels[unit_of[self.root_of(c)] as usize]
                     } else {
                         below[c.at()]
                     }
                 };
-                if references[id.at()] == 0 {
-                    continue;
-                }
-                below[id.at()] = arena.children(id).map(level).max().unwrap_or(0);
-                let unit = unit_of[id.at()];
-                if unit != NONE && self.levels[unit as usize] < below[id.at()] + 1 {
-                    self.levels[unit as usize] = below[id.at()] + 1;
-                    changed.push(unit as usize);
+                let own = arena.fold(id, 0, |most: u32, c| most.max(level(c)));
+                below[id.at()] = own;
+                if let Some(unit) = unit_of.get(self.root_of(id)) {
+                    let level = &mut self.levels[*unit as usize];
+                    if *level < own + 1 {
+                        *level = own + 1;
+                        changed.push(*unit as usize);
+                    }
                 }
             }
-            // Without blocks, one sweep finds everything.
-            if changed.is_empty() {
+            // Without blocks, units follow each other in the order of their nodes, and one sweep finds everything.
+            if changed.is_empty() || in_order {
                 return Ok(());
             }
         }

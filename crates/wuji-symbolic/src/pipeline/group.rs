@@ -222,61 +222,88 @@ impl<'a> Structure<'a> {
             merge_chains: options.merge_chains,
             hashes: Vec::with_capacity(trace.arena.len()),
         };
-        // The column of a chain is the sum over its terms; that of everything else is the hash itself.
         for id in trace.arena.ids() {
-            let op = trace.arena.op(id);
-            let operands: SmallVec<[u64; 2]> = (trace.arena.children(id))
-                .map(|c| structure.hash_in(op, c))
-                .collect();
-            structure.hashes.push(structural_step(op, &operands));
+            let hash = match structure.leaf(id) {
+                Some(source) => mix(u64::from(source.number()) + 1000),
+                None => structure.computed(id),
+            };
+            structure.hashes.push(hash);
         }
         structure
     }
 
-    /// The hash of a node as an operand of an operation.
-    fn hash_in(&self, op: Op, child: Id) -> u64 {
-        if self.continues(op, child) {
-            return self.hashes[child.at()];
+    /// The hash of a node that is computed. That of a chain is the sum over its terms, until it is an operand.
+    fn computed(&self, id: Id) -> u64 {
+        let op = self.trace.arena.op(id);
+        let hash_in = |child: Id| {
+            if self.continues(op, child) {
+                self.hashes[child.at()]
+            } else {
+                self.hash(child)
+            }
+        };
+        let operands = (self.trace.arena).fold(id, SmallVec::<[u64; 2]>::new(), |mut all, c| {
+            all.push(hash_in(c));
+            all
+        });
+        let column = structural_step(op, &operands);
+        if op.is_chain() {
+            column
+        } else {
+            finish(op, column)
         }
-        self.hash(child)
     }
 
+    /// The hash of a node as an operand.
+    #[inline]
     fn hash(&self, id: Id) -> u64 {
-        match self.leaf(id) {
-            Some(source) => mix(u64::from(source.number()) + 1000),
-            None => finish(self.trace.arena.op(id), self.hashes[id.at()]),
+        let column = self.hashes[id.at()];
+        let op = self.trace.arena.op(id);
+        if op.is_chain() && !self.units.is_leaf(id) {
+            return finish(op, column);
         }
+        column
     }
 
     /// Whether a node is a part of the chain that uses it.
+    #[inline]
     fn continues(&self, op: Op, child: Id) -> bool {
         self.merge_chains
             && op.is_chain()
             && self.trace.arena.op(child) == op
-            && self.units.references[child.at()] == 1
-            && !self.units.loaded[child.at()]
+            && self.units.is_private(child)
     }
 
     /// Where a node is loaded from; `None` if it is computed.
+    #[inline]
     fn leaf(&self, id: Id) -> Option<Source> {
+        if !self.units.is_leaf(id) {
+            return None;
+        }
         let (op, a, _) = self.trace.arena.raw(id);
-        if op == Op::Const {
-            return Some(Source::Constant);
-        }
-        if op == Op::Input {
-            return Some(Source::Input(a));
-        }
-        self.units.loaded[id.at()].then(|| Source::of(self.units.home(id)))
+        Some(match op {
+            Op::Const => Source::Constant,
+            Op::Input => Source::Input(a),
+            Op::Unary(_)
+            | Op::Not
+            | Op::Binary(_)
+            | Op::Compare(_)
+            | Op::Logic(_)
+            | Op::Select
+            | Op::Pair => Source::of(self.units.home(id)),
+        })
     }
 
     /// The operands of a node, in canonical order.
-    fn operands(&self, id: Id) -> SmallVec<[Id; 4]> {
+    fn operands(&self, id: Id) -> Operands {
         let arena = &self.trace.arena;
         let op = arena.op(id);
-        let mut operands: SmallVec<[Id; 4]> = if op.is_chain() && self.merge_chains {
-            SmallVec::from_vec(chain(arena, id, |child| self.continues(op, child)))
+        let (children, arity) = arena.operands(id);
+        let is_longer = || children.iter().any(|c| self.continues(op, *c));
+        let mut operands = if op.is_chain() && is_longer() {
+            Operands::from_vec(chain(arena, id, |child| self.continues(op, child)))
         } else {
-            arena.children(id).collect()
+            Operands::from_slice(&children[..arity])
         };
         // Stable: terms of the same structure stay in the order of the program.
         if let [a, b] = &mut operands[..]
@@ -291,6 +318,8 @@ impl<'a> Structure<'a> {
         operands
     }
 }
+
+type Operands = SmallVec<[Id; 4]>;
 
 /// Numbers of instructions, by node. It is empty again in constant time.
 #[derive(Debug)]
@@ -364,7 +393,7 @@ impl Numbers {
 /// An instruction whose operands are written down first.
 struct Frame {
     id: Id,
-    operands: SmallVec<[Id; 4]>,
+    operands: Operands,
     next: usize,
 }
 
@@ -416,7 +445,7 @@ impl<'a> Encoder<'a> {
         while let Some(top) = self.stack.last_mut() {
             let (structure, numbers) = (self.structure, &self.numbers);
             let pending = top.operands[top.next..].iter();
-            let is_done = |o: &Id| structure.leaf(*o).is_some() || numbers.get(*o).is_some();
+            let is_done = |o: &Id| structure.units.is_leaf(*o) || numbers.get(*o).is_some();
             top.next += pending.take_while(|o| is_done(o)).count();
             if let Some(operand) = top.operands.get(top.next).copied() {
                 self.push(operand);

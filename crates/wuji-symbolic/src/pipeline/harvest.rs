@@ -6,6 +6,7 @@
 use super::bug;
 use super::group::{Group, Operand, Source, Step};
 use crate::arena::{Arena, Id};
+use crate::parallel;
 use crate::trace::Trace;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -79,26 +80,50 @@ fn leaf_sources(steps: &[Step]) -> Vec<Source> {
     sources
 }
 
+/// A thread copies at least so many leaves.
+const LEAST: usize = 1 << 16;
+
+/// The leaves of all members at one position, and a hash of them.
+struct Strand {
+    nodes: Vec<Id>,
+    hash: u64,
+}
+
+/// Leaves follow each other member by member; their columns.
+fn strands(columns: usize, members: &[Id]) -> Vec<Strand> {
+    let count = members.len().checked_div(columns).unwrap_or(0);
+    let least = LEAST.div_ceil(count.max(1));
+    let parts = parallel::parts(columns, least, |range| {
+        let empty = |_| Strand {
+            nodes: Vec::with_capacity(count),
+            hash: 3,
+        };
+        let mut strands: Vec<Strand> = range.clone().map(empty).collect();
+        for member in members.chunks_exact(columns) {
+            for (strand, node) in strands.iter_mut().zip(&member[range.clone()]) {
+                let mixed = strand.hash.rotate_left(23) ^ u64::from(node.0);
+                strand.hash = mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+                strand.nodes.push(*node);
+            }
+        }
+        strands
+    });
+    parts.into_iter().flatten().collect()
+}
+
 /// The columns that differ. Leaves follow each other member by member.
 fn merge_columns(trace: &Trace, sources: &[Source], members: &[Id]) -> (Vec<Leaf>, Vec<Column>) {
     let mut columns: Vec<Column> = Vec::new();
     let mut found: FxHashMap<u64, Vec<u32>> = FxHashMap::default();
     let mut leaves = Vec::with_capacity(sources.len());
-    for (number, source) in sources.iter().enumerate() {
-        let nodes: Vec<Id> = (members.iter().skip(number))
-            .step_by(sources.len())
-            .copied()
-            .collect();
+    for (source, strand) in sources.iter().zip(strands(sources.len(), members)) {
+        let Strand { nodes, hash } = strand;
         let first = nodes.first().copied().unwrap_or(Id(0));
         let uniform = nodes.iter().all(|n| *n == first);
         if let Some(value) = trace.arena.as_const(first).filter(|_| uniform) {
             leaves.push(Leaf::Uniform(value));
             continue;
         }
-        let step = |h: u64, n: &Id| {
-            (h.rotate_left(23) ^ u64::from(n.0)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
-        };
-        let hash = nodes.iter().fold(3, step);
         let same = found.entry(hash).or_default();
         let known = same
             .iter()

@@ -5,7 +5,9 @@ use super::group::{Group, Source};
 use super::harvest::{Column, Harvested, Template};
 use super::{Analysis, Options};
 use crate::arena::{Id, Node};
+use crate::parallel;
 use crate::trace::Trace;
+use std::borrow::Cow;
 
 /// Positions of a column, as a function of the number of the member.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
@@ -78,7 +80,7 @@ pub struct Placer<'a> {
     trace: &'a Trace,
     units: &'a Units,
     options: &'a Options,
-    /// Positions of intermediates, by node.
+    /// Positions of intermediates, by root.
     positions: Vec<u32>,
     intermediates: usize,
     groups: Vec<GroupLoop>,
@@ -98,7 +100,7 @@ impl<'a> Placer<'a> {
             trace,
             units,
             options,
-            positions: vec![0; trace.arena.len()],
+            positions: vec![0; units.root_count()],
             intermediates: 0,
             groups: Vec::new(),
             tables: Tables::default(),
@@ -111,7 +113,7 @@ impl<'a> Placer<'a> {
             return index as i32;
         }
         let position = match self.units.home(node) {
-            Home::Intermediate => self.positions[node.at()],
+            Home::Intermediate => self.positions[self.units.root_of(node)],
             Home::Output { index, .. } => index,
         };
         position as i32
@@ -126,36 +128,32 @@ impl<'a> Placer<'a> {
         locals: Vec<bool>,
     ) {
         let used = used_slots(&template, harvested.columns.len());
-        let mut columns: Vec<(u32, Source, Vec<i32>)> = Vec::new();
-        let mut constants: Vec<(u32, &Column)> = Vec::new();
-        for (slot, column) in (0..)
-            .zip(&harvested.columns)
-            .filter(|(s, _)| used[*s as usize])
-        {
-            if column.source == Source::Constant {
-                constants.push((slot, column));
-            } else {
-                let positions = column.nodes.iter().map(|n| self.position(*n)).collect();
-                columns.push((slot, column.source, positions));
-            }
-        }
+        let slots = (0..).zip(&harvested.columns);
+        let (constants, loads): (Vec<Slot<'_>>, Vec<Slot<'_>>) = slots
+            .filter(|(slot, _)| used[*slot as usize])
+            .partition(|(_, column)| column.source == Source::Constant);
+        let members = group.units.len();
+        let columns = each(members, &loads, |(_, column)| {
+            column.nodes.iter().map(|n| self.position(*n)).collect()
+        });
         let targets = self.targets(group, &harvested.stores);
-        let order = self.order(group.units.len(), &columns, &targets);
+        let order = self.order(members, &columns, &targets);
+        let columns = each(members, &columns, |c| order.apply(c));
+        let targets = each(members, &targets, |t| t.as_ref().map(|t| order.apply(t)));
         let mut tabled = Vec::new();
         let mut reads = Vec::new();
-        for (slot, source, positions) in &columns {
-            let index = self.index(&order, positions, &mut tabled);
+        for ((slot, column), positions) in loads.iter().zip(&columns) {
             reads.push(Read {
                 slot: *slot,
-                source: *source,
-                index,
+                source: column.source,
+                index: self.index(positions, &mut tabled),
             });
         }
         for (slot, column) in constants {
             let start = self.tables.constants.len();
-            let value = |n: &u32| self.trace.arena.as_const(column.nodes[*n as usize]);
-            let values = order.iter().map(|n| value(n).unwrap_or(0.0));
-            self.tables.constants.extend(values);
+            let value = |n: &Id| self.trace.arena.as_const(*n).unwrap_or(0.0);
+            let nodes = order.apply(&column.nodes);
+            self.tables.constants.extend(nodes.iter().map(value));
             reads.push(Read {
                 slot,
                 source: Source::Constant,
@@ -165,14 +163,14 @@ impl<'a> Placer<'a> {
         let mut writes = Vec::new();
         for (root, (to, positions)) in harvested.stores.iter().zip(&targets).enumerate() {
             let index = match positions {
-                Some(positions) => self.index(&order, positions, &mut tabled),
+                Some(positions) => self.index(positions, &mut tabled),
                 None => self.allocate(group, root, &order),
             };
             writes.push(Write { to: *to, index });
         }
         self.groups.push(GroupLoop {
             level: group.level,
-            members: group.units.len() as u32,
+            members: members as u32,
             template,
             locals,
             reads,
@@ -196,61 +194,56 @@ impl<'a> Placer<'a> {
     }
 
     /// The order of members: along their outputs, or else along what they read.
-    fn order(
-        &self,
-        members: usize,
-        columns: &[(u32, Source, Vec<i32>)],
-        targets: &[Option<Vec<i32>>],
-    ) -> Vec<u32> {
-        let mut order: Vec<u32> = (0..members as u32).collect();
-        if self.options.sort_members {
-            let outputs = targets.iter().flatten();
-            let mut keys = outputs.chain(columns.iter().map(|c| &c.2));
-            let (first, second) = (keys.next(), keys.next());
-            let at = |key: Option<&Vec<i32>>, n: u32| key.map_or(0, |k| k[n as usize]);
-            order.sort_by_key(|n| (at(first, *n), at(second, *n)));
+    fn order(&self, members: usize, columns: &[Vec<i32>], targets: &[Option<Vec<i32>>]) -> Order {
+        if !self.options.sort_members {
+            return Order(None);
         }
-        order
+        let mut keys = targets.iter().flatten().chain(columns);
+        let (first, second) = (keys.next(), keys.next());
+        let at = |key: Option<&Vec<i32>>, n: usize| key.map_or(0, |k| k[n]);
+        let key = |n: usize| (at(first, n), at(second, n));
+        if (0..members).is_sorted_by_key(key) {
+            return Order(None);
+        }
+        // Members with equal keys stay in their order.
+        let mut keys: Vec<((i32, i32), u32)> = (0..members).map(|n| (key(n), n as u32)).collect();
+        keys.sort_unstable();
+        Order(Some(keys.into_iter().map(|k| k.1).collect()))
     }
 
     /// Consecutive positions for an intermediate of all members.
-    fn allocate(&mut self, group: &Group, root: usize, order: &[u32]) -> Index {
+    fn allocate(&mut self, group: &Group, root: usize, order: &Order) -> Index {
         let first = self.intermediates;
-        for (number, member) in order.iter().enumerate() {
-            let unit = group.units[*member as usize] as usize;
-            let node = self.units.roots(unit)[root].node;
-            self.positions[node.at()] = (first + number) as u32;
+        for (number, unit) in order.apply(&group.units).iter().enumerate() {
+            let root = self.units.root_range(*unit as usize).start + root;
+            self.positions[root] = (first + number) as u32;
         }
-        self.intermediates += order.len();
+        self.intermediates += group.units.len();
         Index::Affine {
             first: first as i32,
             stride: 1,
         }
     }
 
-    fn index(&mut self, order: &[u32], positions: &[i32], tabled: &mut Vec<Tabled>) -> Index {
-        let sorted = || order.iter().map(|n| positions[*n as usize]);
+    fn index(&mut self, positions: &[i32], tabled: &mut Vec<Tabled>) -> Index {
+        let first = positions.first().copied().unwrap_or(0);
         if self.options.coalesce {
-            if let Some(affine) = affine(sorted()) {
+            if let Some(affine) = affine(positions) {
                 return affine;
             }
-            let first = sorted().next().unwrap_or(0);
             for table in tabled.iter() {
                 let offset = first.wrapping_sub(table.first);
-                let known = &self.tables.indices[table.start..table.start + order.len()];
-                let same = |(a, b): (&i32, i32)| a.checked_add(offset) == Some(b);
-                if known.iter().zip(sorted()).all(same) {
+                let known = &self.tables.indices[table.start..table.start + positions.len()];
+                let same = |(a, b): (&i32, &i32)| a.checked_add(offset) == Some(*b);
+                if known.iter().zip(positions).all(same) {
                     let start = table.start;
                     return Index::Table { start, offset };
                 }
             }
         }
         let start = self.tables.indices.len();
-        self.tables.indices.extend(sorted());
-        tabled.push(Tabled {
-            start,
-            first: self.tables.indices.get(start).copied().unwrap_or(0),
-        });
+        self.tables.indices.extend_from_slice(positions);
+        tabled.push(Tabled { start, first });
         Index::Table { start, offset: 0 }
     }
 
@@ -269,21 +262,47 @@ impl<'a> Placer<'a> {
     }
 }
 
-/// Positions at equal distances.
-fn affine(mut positions: impl Iterator<Item = i32>) -> Option<Index> {
-    let first = positions.next()?;
-    let Some(second) = positions.next() else {
-        return Some(Index::Affine { first, stride: 0 });
-    };
-    let stride = second.checked_sub(first)?;
-    let mut last = second;
-    for next in positions {
-        if last.checked_add(stride) != Some(next) {
-            return None;
+/// A slot of a template and its leaves.
+type Slot<'a> = (u32, &'a Column);
+
+/// An order of the members of a group; `None` for the order that they have.
+struct Order(Option<Vec<u32>>);
+
+impl Order {
+    fn apply<'c, T: Copy>(&self, column: &'c [T]) -> Cow<'c, [T]> {
+        match &self.0 {
+            Some(order) => order.iter().map(|n| column[*n as usize]).collect(),
+            None => Cow::Borrowed(column),
         }
-        last = next;
     }
-    Some(Index::Affine { first, stride })
+}
+
+/// A thread works on at least so many elements.
+const LEAST: usize = 1 << 16;
+
+/// Works on columns of so many members, on all cores.
+fn each<'c, T: Sync, R: Send>(
+    members: usize,
+    columns: &'c [T],
+    work: impl Fn(&'c T) -> R + Sync,
+) -> Vec<R> {
+    let least = LEAST.div_ceil(members.max(1));
+    let parts = parallel::parts(columns.len(), least, |range| {
+        columns[range].iter().map(&work).collect::<Vec<R>>()
+    });
+    parts.into_iter().flatten().collect()
+}
+
+/// Positions at equal distances.
+fn affine(positions: &[i32]) -> Option<Index> {
+    let first = *positions.first()?;
+    let stride = match positions.get(1) {
+        Some(second) => second.checked_sub(first)?,
+        None => 0,
+    };
+    let equal = |pair: &[i32]| pair[0].checked_add(stride) == Some(pair[1]);
+    let all = positions.windows(2).all(equal);
+    all.then_some(Index::Affine { first, stride })
 }
 
 /// Slots that a template reads; simplification may have removed some.

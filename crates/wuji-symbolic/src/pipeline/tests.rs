@@ -73,7 +73,7 @@ fn show_units(trace: &Trace, units: &Units) -> String {
         let _ = write!(text, "level {}:", units.levels[unit]);
         for root in units.roots(unit) {
             let own = root.node;
-            let leaf = |id: Id| (id != own && units.loaded[id.at()]).then(|| id.to_string());
+            let leaf = |id: Id| (id != own && units.is_loaded(id)).then(|| id.to_string());
             let home = match root.home {
                 Home::Intermediate => own.to_string(),
                 Home::Output { array, index } => format!("y{array}[{index}]"),
@@ -391,6 +391,41 @@ fn members_are_sorted_and_affine_columns_need_no_table() {
         [7, 2, 4, 0, 8, 3, 5, 1, 8, 8, 8, 8, 0, 1, 2, 3, 3, 2, 1, 0, 0, 1, 2, 3] []
     "#]]
     .assert_eq(&show_analysis(&plain.unwrap()));
+}
+
+/// Enough members for several threads.
+#[test]
+fn large_groups_are_sorted_with_all_their_columns() {
+    const N: usize = 100_000;
+    let (p, q) = (|i: usize| i * 7919 % N, |i: usize| (i * 31_337 + 1) % N);
+    let constant = |i: usize| 0.5 * i as f64 + 1.0;
+    let trace = Trace::record(&[N], |x| {
+        let value = |i: usize| x[0][p(i)] / x[0][q(i)] + constant(i);
+        let mut values: Vec<Sym> = (0..N).map(value).collect();
+        values.reverse();
+        vec![values]
+    })
+    .unwrap();
+    let analysis = analyze(&trace, &Options::default()).unwrap();
+    let [group] = &analysis.groups[..] else {
+        panic!("{} groups", analysis.groups.len());
+    };
+    assert_eq!(group.members, N as u32);
+    // Members are in the order of their outputs, which is the reverse of that of the program.
+    let members = || (0..N).rev();
+    let tables: Vec<i32> = members()
+        .map(p)
+        .chain(members().map(q))
+        .map(|k| k as i32)
+        .collect();
+    assert_eq!(analysis.tables.indices, tables);
+    let constants: Vec<f64> = members().map(constant).collect();
+    assert_eq!(analysis.tables.constants, constants);
+    let affine = Index::Affine {
+        first: 0,
+        stride: 1,
+    };
+    assert_eq!(group.writes[0].index, affine);
 }
 
 #[test]
