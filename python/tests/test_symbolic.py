@@ -413,6 +413,11 @@ def test_options_and_limits():
     ti.init(arch=ti.cpu, fast_math=False)
     program = symbolic.trace(lambda x: (x[0] + x[1]) - x[0], x, sums=False, merge_chains=False)
     assert program(np.array([1e20, 1.0, 0.0, 0.0])) == 0.0
+    size = lambda x: np.sqrt(x[0] * x[0] + x[1] * x[1])
+    element = lambda x: (x[0] / size(x) + size(x) * x[1], np.sin(size(x)) + size(x) * x[0])
+    apart, together = (symbolic.trace(element, x, detect_blocks=on) for on in (False, True))
+    np.testing.assert_allclose(apart(x), together(x))
+    assert len(str(apart.explain()).splitlines()) > len(str(together.explain()).splitlines())
     with pytest.raises(ti.WujiError, match="W0115"):
         symbolic.trace(lambda x: x, x, unknown=True)
     with pytest.raises(ti.WujiError, match="W0805"):

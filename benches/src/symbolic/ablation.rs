@@ -27,9 +27,12 @@ const fn stage(name: &'static str, options: fn(&mut Options)) -> Stage {
     }
 }
 
-const STAGES: [Stage; 10] = [
+const STAGES: [Stage; 11] = [
     stage("merge_chains", |o| o.merge_chains = false),
     stage("tagging", |o| o.tagging = false),
+    stage("tagging + detect_blocks", |o| {
+        (o.tagging, o.detect_blocks) = (false, true);
+    }),
     stage("local_decomposition", |o| o.local_decomposition = false),
     stage("global_decomposition", |o| o.global_decomposition = false),
     stage("simplify", |o| o.simplify = Simplify::none()),

@@ -466,6 +466,7 @@ fn read_options(given: &Bound<'_, PyDict>) -> PyResult<Options> {
             "merge_chains" => options.merge_chains = value.extract()?,
             "global_decomposition" => options.global_decomposition = value.extract()?,
             "tagging" => options.tagging = value.extract()?,
+            "detect_blocks" => options.detect_blocks = value.extract()?,
             "local_decomposition" => options.local_decomposition = value.extract()?,
             "sort_members" => options.sort_members = value.extract()?,
             "coalesce" => options.coalesce = value.extract()?,

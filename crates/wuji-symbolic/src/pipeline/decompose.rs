@@ -5,6 +5,7 @@
 
 use super::Options;
 use super::balance::Balanced;
+use super::detect::{Known, detect};
 use crate::arena::Id;
 use crate::trace::Trace;
 use std::ops::Range;
@@ -114,31 +115,79 @@ pub fn decompose(trace: &Trace, balanced: Balanced, options: &Options) -> Units 
     let flags = Flags::all(trace, &outputs, &balanced.references, options);
     let partial_sums = balanced.partial_sums;
     drop(balanced.references);
-    let mut blocks: Vec<&[Id]> = Vec::new();
+    let start = || Work::new(trace, &outputs, flags.clone(), options);
+    let mut blocks: Vec<Block<'_>> = Vec::new();
     if options.tagging {
-        blocks.extend(trace.blocks.iter().map(|b| &b[..]));
+        let tagged = trace.blocks.iter();
+        blocks.extend(tagged.map(|values| Block::tagged(values)));
     }
     let asked = blocks.len();
-    let mut attempts = 0;
-    loop {
-        let mut work = Work::new(trace, &outputs, flags.clone(), options);
+    let mut found = Vec::new();
+    if options.detect_blocks {
+        let mut work = start();
         work.tag(&blocks);
         work.select(&partial_sums);
-        work.drop_private();
+        found = detect(trace, |id| work.known(id));
+    }
+    blocks.extend(found.iter().map(|values| Block::detected(values)));
+    let mut attempts = 0;
+    loop {
+        let mut work = start();
+        work.tag(&blocks);
+        work.select(&partial_sums);
+        let owners = work.drop_private(blocks.len());
+        if remove_nested(&mut blocks, &owners) {
+            continue;
+        }
         let mut units = work.units(&blocks);
         match units.find_levels(trace, blocks.is_empty()) {
             Ok(()) => {
-                units.dissolved_blocks = asked - blocks.len();
+                units.dissolved_blocks = asked - blocks.iter().filter(|b| !b.detected).count();
                 return units;
             }
-            // Blocks on a cycle, or all of them when that takes too long: they are hints.
+            // Blocks are hints. Those that were detected are dissolved before those that the program asks for.
             Err(cyclic) => {
-                attempts += 1;
-                let fine = |block: &&[Id]| !block.iter().any(|id| cyclic[id.at()]);
-                blocks.retain(|block| attempts < 3 && fine(block));
+                let in_cycle = |block: &Block<'_>| block.values.iter().any(|id| cyclic[id.at()]);
+                if blocks.iter().any(|block| block.detected) {
+                    let any = blocks.iter().any(|block| block.detected && in_cycle(block));
+                    blocks.retain(|block| !block.detected || any && !in_cycle(block));
+                } else {
+                    attempts += 1;
+                    blocks.retain(|block| attempts < 3 && !in_cycle(block));
+                }
             }
         }
     }
+}
+
+/// Values to compute together.
+#[derive(Copy, Clone, Debug)]
+struct Block<'a> {
+    values: &'a [Id],
+    detected: bool,
+}
+
+impl<'a> Block<'a> {
+    fn tagged(values: &'a [Id]) -> Block<'a> {
+        let detected = false;
+        Block { values, detected }
+    }
+
+    fn detected(values: &'a [Id]) -> Block<'a> {
+        let detected = true;
+        Block { values, detected }
+    }
+}
+
+/// Removes detected blocks that only one unit uses: they become a part of it. Returns whether there were any.
+fn remove_nested(blocks: &mut Vec<Block<'_>>, owners: &[u32]) -> bool {
+    let before = blocks.len();
+    let mut owners = owners.iter();
+    blocks.retain(|block| {
+        let shared = matches!(owners.next(), None | Some(&(NONE | MANY)));
+        shared || !block.detected
+    });
+    blocks.len() < before
 }
 
 /// What is known about a node.
@@ -260,12 +309,12 @@ impl<'a> Work<'a> {
         }
     }
 
-    fn tag(&mut self, blocks: &[&[Id]]) {
+    fn tag(&mut self, blocks: &[Block<'_>]) {
         if !blocks.is_empty() {
             self.block = vec![NONE; self.flags.len()];
         }
         for (number, block) in (0..).zip(blocks) {
-            for id in block.iter() {
+            for id in block.values {
                 let flags = &mut self.flags[id.at()];
                 let computed = flags.has(Flags::USED) && !flags.has(Flags::LEAF);
                 if computed && self.block[id.at()] == NONE {
@@ -318,21 +367,30 @@ impl<'a> Work<'a> {
     /// Intermediates that only one unit uses become a part of it. Users come first.
     ///
     /// The complexity of a node that was visited is the size of its unit.
-    fn drop_private(&mut self) {
+    /// Returns the units that use the values of each block.
+    fn drop_private(&mut self, blocks: usize) -> Vec<u32> {
         let arena = &self.trace.arena;
         let mut owner = vec![NONE; arena.len()];
+        let mut owners = vec![NONE; blocks];
         for id in arena.ids().rev() {
             let at = id.at();
             let flags = self.flags[at];
             if flags.has(Flags::LEAF) || !flags.has(Flags::USED) {
                 continue;
             }
+            let mut own = owner[at];
             let unit = match self.block_of(id) {
                 NONE => id.0,
-                // Numbers of blocks and of nodes must differ; blocks count down from the largest.
-                block => MANY - 1 - block,
+                block => {
+                    let user = if flags.has(Flags::OUTPUT) { MANY } else { own };
+                    // Values of a block may use each other.
+                    if user != unit_of_block(block) {
+                        let users = &mut owners[block as usize];
+                        *users = merge(*users, user);
+                    }
+                    unit_of_block(block)
+                }
             };
-            let mut own = owner[at];
             let only = own != MANY && own != NONE;
             if only && flags.has(Flags::LOADED) && !flags.has(Flags::FORCED | Flags::OUTPUT) {
                 // The sizes of blocks are not limited.
@@ -355,9 +413,21 @@ impl<'a> Work<'a> {
                 *owner = merge(*owner, own);
             });
         }
+        owners
     }
 
-    fn units(self, blocks: &[&[Id]]) -> Units {
+    /// What the detection of blocks needs.
+    fn known(&self, id: Id) -> Known {
+        let flags = self.flags[id.at()];
+        Known {
+            used: flags.has(Flags::USED),
+            output: flags.has(Flags::OUTPUT),
+            shared: flags.has(Flags::LOADED) && !flags.has(Flags::FORCED),
+            tagged: self.block_of(id) != NONE,
+        }
+    }
+
+    fn units(self, blocks: &[Block<'_>]) -> Units {
         let mut units = Units {
             roots: Vec::new(),
             starts: vec![0],
@@ -376,7 +446,7 @@ impl<'a> Work<'a> {
                 self.add_root(&mut units, id);
                 units.end();
             } else if !std::mem::replace(&mut done[block as usize], true) {
-                let mut members: Vec<Id> = blocks[block as usize].to_vec();
+                let mut members: Vec<Id> = blocks[block as usize].values.to_vec();
                 members.retain(|m| self.block_of(*m) == block);
                 members.sort();
                 members.dedup();
@@ -413,6 +483,11 @@ impl<'a> Work<'a> {
     }
 }
 
+/// The unit of a block. Numbers of blocks and of nodes must differ; blocks count down from the largest.
+fn unit_of_block(block: u32) -> u32 {
+    MANY - 1 - block
+}
+
 /// The owner of a node that has these two.
 fn merge(a: u32, b: u32) -> u32 {
     if a == NONE || a == b {
@@ -445,27 +520,28 @@ impl Units {
         let unit_of = self.unit_of_root();
         const SWEEPS: usize = 8;
         let mut changed = Vec::new();
-        // The greatest level among the values that a node is computed from.
-        let mut below = vec![0u32; arena.len()];
+        // What each node is computed from.
+        let mut below = vec![Below::default(); arena.len()];
         for _ in 0..SWEEPS {
             changed.clear();
             for id in arena.ids() {
                 if !self.flags[id.at()].has(Flags::USED) {
                     continue;
                 }
-                let level = |c: Id| {
-                    if self.is_loaded(c) {
-                        self.levels[unit_of[self.root_of(c)] as usize]
-                    } else {
-                        below[c.at()]
+                let of = |c: Id| {
+                    if !self.is_loaded(c) {
+                        return below[c.at()];
                     }
+                    let unit = unit_of[self.root_of(c)];
+                    Below::one(unit, self.levels[unit as usize])
                 };
-                let own = arena.fold(id, 0, |most: u32, c| most.max(level(c)));
-                below[id.at()] = own;
+                let all = arena.fold(id, Below::default(), |all, c| all.and(of(c)));
+                below[id.at()] = all;
                 if let Some(unit) = unit_of.get(self.root_of(id)) {
+                    let least = all.without(*unit) + 1;
                     let level = &mut self.levels[*unit as usize];
-                    if *level < own + 1 {
-                        *level = own + 1;
+                    if *level < least {
+                        *level = least;
                         changed.push(*unit as usize);
                     }
                 }
@@ -482,5 +558,47 @@ impl Units {
             }
         }
         Err(cyclic)
+    }
+}
+
+/// The greatest level among the values that a node is computed from. Values of a block may be computed from each other, so it is known
+/// with and without one unit.
+#[derive(Copy, Clone, PartialEq, Eq, Default, Debug)]
+struct Below {
+    level: u32,
+    /// A unit of this level.
+    unit: u32,
+    /// The greatest level among values of other units.
+    other: u32,
+}
+
+impl Below {
+    fn one(unit: u32, level: u32) -> Below {
+        Below {
+            level,
+            unit,
+            other: 0,
+        }
+    }
+
+    /// Of a node that is computed from both.
+    fn and(self, with: Below) -> Below {
+        let (high, low) = if self.level >= with.level {
+            (self, with)
+        } else {
+            (with, self)
+        };
+        Below {
+            other: high.other.max(low.without(high.unit)),
+            ..high
+        }
+    }
+
+    fn without(self, unit: u32) -> u32 {
+        if self.unit == unit {
+            self.other
+        } else {
+            self.level
+        }
     }
 }

@@ -6,7 +6,7 @@
 
 use super::Options;
 use super::balance::chain;
-use super::decompose::{Home, Root, Units};
+use super::decompose::{Home, Units};
 use crate::arena::Id;
 use crate::hash::{finish, mix, structural_step};
 use crate::op::Op;
@@ -149,7 +149,7 @@ pub(super) fn group_range(
     let mut encoder = Encoder::new(structure);
     let mut groups = Groups::default();
     for unit in range {
-        encoder.encode(structure.units.roots(unit));
+        encoder.encode(unit);
         let level = structure.units.levels[unit];
         let group = groups.find(level, &encoder.code, options.hash_mask);
         group.units.push(unit as u32);
@@ -294,6 +294,11 @@ impl<'a> Structure<'a> {
         })
     }
 
+    /// Whether a unit with these values loads a node. It computes its own ones.
+    fn is_leaf_in(&self, own: &Range<usize>, id: Id) -> bool {
+        self.units.is_leaf(id) && (own.len() == 1 || !own.contains(&self.units.root_of(id)))
+    }
+
     /// The operands of a node, in canonical order.
     fn operands(&self, id: Id) -> Operands {
         let arena = &self.trace.arena;
@@ -400,6 +405,8 @@ struct Frame {
 /// Writes down the codes and leaves of units.
 struct Encoder<'a> {
     structure: &'a Structure<'a>,
+    /// The values of the current unit, which are computed even where they are operands.
+    own: Range<usize>,
     /// Numbers of instructions of the current unit.
     numbers: Numbers,
     stack: Vec<Frame>,
@@ -411,6 +418,7 @@ impl<'a> Encoder<'a> {
     fn new(structure: &'a Structure<'a>) -> Encoder<'a> {
         Encoder {
             structure,
+            own: 0..0,
             numbers: Numbers::new(),
             stack: Vec::new(),
             code: Vec::new(),
@@ -419,11 +427,13 @@ impl<'a> Encoder<'a> {
     }
 
     /// Writes down the code and the leaves of a unit.
-    fn encode(&mut self, roots: &[Root]) {
+    fn encode(&mut self, unit: usize) {
+        let units = self.structure.units;
+        self.own = units.root_range(unit);
         self.numbers.clear();
         self.code.clear();
         self.leaves.clear();
-        for root in roots {
+        for root in units.roots(unit) {
             let operand = if self.structure.trace.arena.op(root.node).is_leaf() {
                 self.leaves.push(root.node);
                 let source = self.structure.leaf(root.node);
@@ -443,9 +453,9 @@ impl<'a> Encoder<'a> {
         }
         self.push(root);
         while let Some(top) = self.stack.last_mut() {
-            let (structure, numbers) = (self.structure, &self.numbers);
+            let (structure, numbers, own) = (self.structure, &self.numbers, &self.own);
             let pending = top.operands[top.next..].iter();
-            let is_done = |o: &Id| structure.units.is_leaf(*o) || numbers.get(*o).is_some();
+            let is_done = |o: &Id| structure.is_leaf_in(own, *o) || numbers.get(*o).is_some();
             top.next += pending.take_while(|o| is_done(o)).count();
             if let Some(operand) = top.operands.get(top.next).copied() {
                 self.push(operand);
@@ -467,7 +477,9 @@ impl<'a> Encoder<'a> {
         let head = u32::from(op.code()) | (operands.len() as u32) << 8;
         self.code.push(head);
         for operand in operands {
-            let written = match self.structure.leaf(*operand) {
+            let leaf = self.structure.leaf(*operand);
+            let leaf = leaf.filter(|_| self.structure.is_leaf_in(&self.own, *operand));
+            let written = match leaf {
                 Some(source) => {
                     self.leaves.push(*operand);
                     Operand::Leaf(source)

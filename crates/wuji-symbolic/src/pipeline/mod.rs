@@ -15,12 +15,14 @@
 
 pub mod balance;
 pub mod decompose;
+mod detect;
 pub mod emit;
 pub mod group;
 pub mod harvest;
 pub mod locals;
 pub mod place;
 pub mod simplify;
+mod supports;
 #[cfg(test)]
 mod tests;
 
@@ -37,6 +39,8 @@ pub struct Options {
     pub global_decomposition: bool,
     /// Values that [`block`](crate::block) names are computed together.
     pub tagging: bool,
+    /// Values that depend on the same inputs and share intermediates are computed together, as if [`block`](crate::block) named them.
+    pub detect_blocks: bool,
     /// Rules for the template of a group.
     pub simplify: Simplify,
     /// Subexpressions that a template uses several times are computed once.
@@ -64,6 +68,7 @@ impl Default for Options {
             merge_chains: true,
             global_decomposition: true,
             tagging: true,
+            detect_blocks: false,
             simplify: Simplify::default(),
             local_decomposition: true,
             sort_members: true,
@@ -84,6 +89,7 @@ impl Options {
             merge_chains: false,
             global_decomposition: false,
             tagging: false,
+            detect_blocks: false,
             simplify: Simplify::none(),
             local_decomposition: false,
             sort_members: false,

@@ -167,6 +167,72 @@ fn tagged_values_are_one_unit() {
     );
 }
 
+/// Two values share work, and one of them is computed from the other. A sum over elements uses them.
+fn element(x: Sym, y: Sym) -> [Sym; 2] {
+    let size = (x * x + y * y).sqrt();
+    let first = x / size + size * y;
+    [first, (first * size).sin() + size]
+}
+
+#[test]
+fn values_of_a_block_may_be_computed_from_each_other() {
+    let trace = Trace::record(&[2], |x| {
+        let both = element(x[0][0], x[0][1]);
+        crate::block(&both);
+        vec![both.to_vec()]
+    })
+    .unwrap();
+    check_units(
+        &trace,
+        &Options::default(),
+        expect![[r#"
+            level 1: y0[0] = add(div(x0[0], sqrt(add(mul(x0[0], x0[0]), mul(x0[1], x0[1])))), mul(x0[1], sqrt(add(mul(x0[0], x0[0]), mul(x0[1], x0[1]))))); y0[1] = add(sqrt(add(mul(x0[0], x0[0]), mul(x0[1], x0[1]))), sin(mul(sqrt(add(mul(x0[0], x0[0]), mul(x0[1], x0[1]))), n8)));
+        "#]],
+    );
+    let analysis = analyze(&trace, &Options::default()).unwrap();
+    assert_eq!((analysis.groups.len(), analysis.dissolved_blocks), (1, 0));
+    assert_eq!(analysis.groups[0].reads.len(), 2);
+}
+
+#[test]
+fn values_of_the_same_inputs_that_share_work_are_a_block() {
+    let trace = Trace::record(&[6], |x| {
+        let elements: Vec<[Sym; 2]> = x[0].chunks(2).map(|c| element(c[0], c[1])).collect();
+        let sum = |k: usize| elements.iter().map(|e| e[k]).sum::<Sym>();
+        vec![vec![sum(0), sum(1)]]
+    })
+    .unwrap();
+    let detected = Options {
+        detect_blocks: true,
+        ..Options::default()
+    };
+    check_units(
+        &trace,
+        &detected,
+        expect![[r#"
+        level 1: n12 = add(div(x0[0], sqrt(add(mul(x0[0], x0[0]), mul(x0[1], x0[1])))), mul(x0[1], sqrt(add(mul(x0[0], x0[0]), mul(x0[1], x0[1]))))); n15 = add(sqrt(add(mul(x0[0], x0[0]), mul(x0[1], x0[1]))), sin(mul(sqrt(add(mul(x0[0], x0[0]), mul(x0[1], x0[1]))), n12)));
+        level 1: n22 = add(div(x0[2], sqrt(add(mul(x0[2], x0[2]), mul(x0[3], x0[3])))), mul(x0[3], sqrt(add(mul(x0[2], x0[2]), mul(x0[3], x0[3]))))); n25 = add(sqrt(add(mul(x0[2], x0[2]), mul(x0[3], x0[3]))), sin(mul(sqrt(add(mul(x0[2], x0[2]), mul(x0[3], x0[3]))), n22)));
+        level 1: n32 = add(div(x0[4], sqrt(add(mul(x0[4], x0[4]), mul(x0[5], x0[5])))), mul(x0[5], sqrt(add(mul(x0[4], x0[4]), mul(x0[5], x0[5]))))); n35 = add(sqrt(add(mul(x0[4], x0[4]), mul(x0[5], x0[5]))), sin(mul(sqrt(add(mul(x0[4], x0[4]), mul(x0[5], x0[5]))), n32)));
+        level 2: y0[0] = add(n32, add(n12, n22));
+        level 2: y0[1] = add(n35, add(n15, n25));
+    "#]],
+    );
+    check_units(
+        &trace,
+        &Options::default(),
+        expect![[r#"
+        level 1: n9 = sqrt(add(mul(x0[0], x0[0]), mul(x0[1], x0[1])));
+        level 2: n12 = add(div(x0[0], n9), mul(x0[1], n9));
+        level 1: n19 = sqrt(add(mul(x0[2], x0[2]), mul(x0[3], x0[3])));
+        level 2: n22 = add(div(x0[2], n19), mul(x0[3], n19));
+        level 1: n29 = sqrt(add(mul(x0[4], x0[4]), mul(x0[5], x0[5])));
+        level 2: n32 = add(div(x0[4], n29), mul(x0[5], n29));
+        level 3: y0[0] = add(n32, add(n12, n22));
+        level 3: y0[1] = add(add(n29, sin(mul(n29, n32))), add(add(n9, sin(mul(n9, n12))), add(n19, sin(mul(n19, n22)))));
+    "#]],
+    );
+}
+
 #[test]
 fn long_sums_become_trees() {
     let trace = Trace::record(&[100], |x| vec![vec![x[0].iter().sum::<Sym>()]]).unwrap();

@@ -3,7 +3,7 @@
 use crate::{assert_close, interpreter, world};
 use wuji_symbolic::applications::mesh::{Random, grid, tetrahedra};
 use wuji_symbolic::applications::{arap, cloth, dirichlet, expressions, laplacian};
-use wuji_symbolic::{Csr, Program, Sym};
+use wuji_symbolic::{Csr, Options, Program, Sym};
 
 #[test]
 fn the_cotan_laplacian_of_a_mesh_agrees_with_direct_evaluation() {
@@ -222,6 +222,37 @@ fn hessians_of_cloth_by_hand_and_by_differentiation_agree() {
     let expected = cloth.assemble(&expected).unwrap();
     assert_eq!(assembled.indices(), expected.indices());
     assert_close(assembled.values(), expected.values());
+}
+
+/// Detection finds what the application tags: the matrix of each triangle, also where sums over triangles follow.
+#[test]
+fn the_blocks_of_cloth_are_detected() {
+    let world = interpreter();
+    let (cloth, x) = square_of_cloth(5);
+    let blocks = cloth.hessians_by_hand(&x);
+    let expected = cloth.assemble(&blocks).unwrap();
+    let program = |tagging: bool, detect_blocks: bool| {
+        let options = Options {
+            tagging,
+            detect_blocks,
+            ..Options::default()
+        };
+        let program = Program::trace_with(&world, &options, &x, |x| {
+            let blocks = cloth.hessians_derived(&x)?;
+            Ok((cloth.assemble(&blocks)?, blocks))
+        });
+        let program = program.unwrap();
+        let (matrix, local) = program.run(&x).unwrap();
+        assert_close(matrix.values(), expected.values());
+        assert_close(&local, &blocks);
+        program.explain()
+    };
+    let (plain, tagged) = (program(false, false), program(true, false));
+    let (detected, both) = (program(false, true), program(true, true));
+    assert_eq!(detected.intermediates, tagged.intermediates);
+    assert_eq!((both.intermediates, both.dissolved_blocks), (0, 0));
+    assert!(plain.intermediates > 1000, "{}", plain.intermediates);
+    assert_eq!(detected.groups.len(), tagged.groups.len());
 }
 
 /// The right-hand side without velocities is the force, the slope of the energy.

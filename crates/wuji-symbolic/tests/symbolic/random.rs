@@ -36,7 +36,7 @@ fn expressions<T: Real>(seed: u64, x: &[T], count: usize) -> Vec<T> {
 fn every_switch() -> Vec<Options> {
     let all = Options::default();
     let none = Options::none();
-    let without = |change: fn(&mut Options)| {
+    let with = |change: fn(&mut Options)| {
         let mut options = Options::default();
         change(&mut options);
         options
@@ -44,15 +44,17 @@ fn every_switch() -> Vec<Options> {
     vec![
         all,
         none,
-        without(|o| o.merge_chains = false),
-        without(|o| o.global_decomposition = false),
-        without(|o| o.simplify = Simplify::none()),
-        without(|o| o.local_decomposition = false),
-        without(|o| o.sort_members = false),
-        without(|o| o.coalesce = false),
-        without(|o| o.min_complexity = 1),
-        without(|o| o.max_complexity = 20),
-        without(|o| o.hash_mask = 3),
+        with(|o| o.merge_chains = false),
+        with(|o| o.global_decomposition = false),
+        with(|o| o.simplify = Simplify::none()),
+        with(|o| o.local_decomposition = false),
+        with(|o| o.sort_members = false),
+        with(|o| o.coalesce = false),
+        with(|o| o.detect_blocks = true),
+        with(|o| (o.detect_blocks, o.min_complexity) = (true, 1)),
+        with(|o| o.min_complexity = 1),
+        with(|o| o.max_complexity = 20),
+        with(|o| o.hash_mask = 3),
     ]
 }
 
