@@ -51,19 +51,36 @@ pub enum Node {
     Pair(Id, Id),
 }
 
-/// More nodes have no numbers.
-const MOST: usize = u32::MAX as usize;
+/// How many nodes there may be; more have no numbers.
+#[derive(Copy, Clone, Debug)]
+struct Limit(usize);
+
+impl Default for Limit {
+    fn default() -> Limit {
+        Limit(u32::MAX as usize)
+    }
+}
 
 /// A hash-consed DAG.
 #[derive(Clone, Debug, Default)]
 pub struct Arena {
     nodes: Columns,
     index: Index,
+    limit: Limit,
     /// There was no memory, or there were more nodes than ids.
     full: bool,
 }
 
 impl Arena {
+    /// An arena for fewer nodes than usual.
+    #[cfg(test)]
+    pub(crate) fn limited(nodes: usize) -> Arena {
+        Arena {
+            limit: Limit(nodes),
+            ..Arena::default()
+        }
+    }
+
     /// The number of nodes.
     #[inline]
     pub fn len(&self) -> usize {
@@ -224,7 +241,7 @@ impl Arena {
         let more = self.len() / 5 + 64;
         let missing = self.len() - self.index.len();
         if self.full
-            || self.len() + more >= MOST
+            || self.len() + more >= self.limit.0
             || !self.nodes.reserve(more)
             || !self.index.reserve(missing + more)
         {
@@ -318,6 +335,16 @@ mod tests {
             }
         }
         assert!(arena.bytes() <= 24 * arena.len() + 1024);
+    }
+
+    #[test]
+    fn a_full_arena_keeps_its_nodes() {
+        let mut arena = Arena::limited(1000);
+        let nodes: Vec<Id> = (0..2000).map(|k| arena.input(0, k)).collect();
+        assert!(arena.is_full() && arena.len() < 1000);
+        let last = arena.len() - 1;
+        assert_eq!(nodes[last], Id(last as u32));
+        assert_eq!(arena.raw(nodes[last]), (Op::Input, 0, last as u32));
     }
 
     #[test]

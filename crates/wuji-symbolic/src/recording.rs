@@ -202,3 +202,30 @@ impl Recorder {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn limited() -> Recorder {
+        let mut recorder = Recorder::new(&[1]).unwrap();
+        let recording = recorder.recording.as_mut().unwrap();
+        recording.arena = Arena::limited(1000);
+        recording.arena.input(0, 0);
+        recorder
+    }
+
+    #[test]
+    fn a_trace_that_is_too_large_is_an_error_at_its_line() {
+        let mut recorder = limited();
+        let x = recorder.inputs()[0][0];
+        let line = line!() + 1;
+        let sum = recorder.record(|| (0..5000).fold(x, |sum, k| sum * x + f64::from(k)));
+        let error = sum.unwrap_err();
+        assert_eq!(error.code, "W0805");
+        assert_eq!(error.at.map(|p| p.line), Some(line));
+        // Nothing can be recorded any more.
+        assert_eq!(recorder.record(|| x).unwrap_err().code, "W0805");
+        assert_eq!(recorder.finish(&[vec![x]]).unwrap_err().code, "W0805");
+    }
+}

@@ -2,7 +2,7 @@
 
 use crate::arena::{Arena, Id, Node};
 use crate::op::Op;
-use crate::recording::Recorder;
+use crate::recording::{Recorder, too_large};
 use crate::sym::Sym;
 use std::fmt::{self, Write};
 use wuji_ir::{Error, Result};
@@ -99,6 +99,10 @@ impl Trace {
         for part in recorded {
             whole.append(&part?);
         }
+        if whole.arena.is_full() {
+            return Err(too_large());
+        }
+        whole.arena.freeze();
         Ok(whole)
     }
 

@@ -26,6 +26,7 @@ mod supports;
 #[cfg(test)]
 mod tests;
 
+use crate::recording::too_large;
 use crate::trace::Trace;
 use simplify::Simplify;
 use wuji_ir::{Error, Result};
@@ -129,6 +130,9 @@ pub(crate) fn bug(what: &str) -> Error {
 pub fn analyze(trace: &Trace, options: &Options) -> Result<Analysis> {
     let mut balanced = balance::balance(trace, options);
     let rebuilt = balanced.trace.take();
+    if rebuilt.as_ref().is_some_and(|trace| trace.arena.is_full()) {
+        return Err(too_large());
+    }
     let trace = rebuilt.as_ref().unwrap_or(trace);
     let units = decompose::decompose(trace, balanced, options);
     let groups = group::group(trace, &units, options);
@@ -153,13 +157,19 @@ pub fn analyze(trace: &Trace, options: &Options) -> Result<Analysis> {
     }
     let mut analysis = placer.finish();
     analysis.dissolved_blocks = units.dissolved_blocks;
-    let largest = (analysis.intermediates).max(analysis.tables.indices.len());
-    if largest.max(analysis.tables.constants.len()) > i32::MAX as usize {
-        return Err(Error::new(
-            "W0805",
-            "the tables of the trace have more than 2147483647 entries",
-        )
-        .help("trace a part of the computation, and run it for all parts"));
-    }
+    let tables = &analysis.tables;
+    check_entries(analysis.intermediates)?;
+    check_entries(tables.indices.len())?;
+    check_entries(tables.constants.len())?;
     Ok(analysis)
+}
+
+/// Indices into tables have 32 bits.
+fn check_entries(entries: usize) -> Result<()> {
+    if entries > i32::MAX as usize {
+        let what = "the tables of the trace have more than 2147483647 entries";
+        let help = "trace a part of the computation, and run it for all parts";
+        return Err(Error::new("W0805", what).help(help));
+    }
+    Ok(())
 }

@@ -623,6 +623,13 @@ fn work_and_memory_are_linear_in_the_trace() {
 }
 
 #[test]
+fn tables_have_as_many_entries_as_32_bits_count() {
+    assert!(check_entries(i32::MAX as usize).is_ok());
+    let error = check_entries(i32::MAX as usize + 1).unwrap_err();
+    assert_eq!(error.code, "W0805");
+}
+
+#[test]
 fn deep_expressions_do_not_overflow_the_stack() {
     let trace = Trace::record(&[1], |x| {
         let mut y = x[0][0];

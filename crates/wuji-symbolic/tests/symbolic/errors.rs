@@ -2,7 +2,7 @@
 
 use crate::interpreter;
 use num_traits::{ToPrimitive, Zero};
-use wuji_symbolic::{Csr, Options, Program, Sym, Trace};
+use wuji_symbolic::{Csr, Options, Program, Real, Sym, Trace};
 
 fn refused(compute: impl FnOnce(&[Sym]) -> Vec<Sym>) -> wuji::Error {
     Trace::record(&[2], |x| vec![compute(&x[0])]).unwrap_err()
@@ -139,4 +139,28 @@ fn too_many_kinds_of_expressions_are_an_error() {
     assert_eq!(error.code, "W0805");
     let large = Trace::record(&[2000], |x| vec![vec![x[0].iter().sum()]]).unwrap();
     assert_eq!(large.dot().unwrap_err().code, "W0805");
+}
+
+#[test]
+fn too_many_elements_are_an_error_before_they_take_memory() {
+    let error = Trace::record(&[1 << 31], |_| Vec::new()).unwrap_err();
+    assert_eq!(error.code, "W0805");
+}
+
+#[test]
+fn expressions_that_grow_without_locals_are_an_error() {
+    let grow = |x: Vec<Sym>| (0..14).fold(x[0], |y, _| y * y + y.sin());
+    let world = interpreter();
+    let x = [0.1];
+    let without = Options {
+        local_decomposition: false,
+        global_decomposition: false,
+        max_complexity: u32::MAX,
+        ..Options::default()
+    };
+    let error = Program::trace_with(&world, &without, &x[..], grow).unwrap_err();
+    assert_eq!(error.code, "W0805");
+    let program = Program::trace(&world, &x[..], grow).unwrap();
+    let expected = (0..14).fold(0.1f64, |y, _| y * y + y.sin());
+    assert!((program.run(&x[..]).unwrap() - expected).abs() < 1e-12);
 }
