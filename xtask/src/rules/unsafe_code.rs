@@ -22,6 +22,10 @@ const ALLOWED: &[(&str, &str)] = &[
         "memory of trees, threads, signals, the CUDA driver",
     ),
     (
+        "crates/wuji-symbolic/src/faer/field.rs",
+        "a trait of faer has unsafe methods, which do nothing here",
+    ),
+    (
         "crates/wuji-symbolic/src/nalgebra.rs",
         "a trait of nalgebra has unsafe methods, which do nothing unsafe here",
     ),

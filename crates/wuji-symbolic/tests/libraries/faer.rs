@@ -1,9 +1,11 @@
 //! Matrices of faer are inputs, and are converted to ours and back.
 
 use crate::example;
+use faer::Mat;
+use faer::linalg::solvers::Solve;
 use faer::sparse::{SparseColMat, SparseRowMat, SymbolicSparseColMat};
 use wuji::World;
-use wuji_symbolic::{Csc, Csr, Program};
+use wuji_symbolic::{Csc, Csr, Program, Sym, Trace};
 
 #[test]
 fn conversions_keep_every_entry() {
@@ -64,4 +66,74 @@ fn unsorted_entries_are_an_error() {
     assert_eq!(Csc::try_from(matrix.as_ref()).unwrap_err().code, "W0806");
     let program = Program::trace(&world, &matrix, |a| a);
     assert_eq!(program.unwrap_err().code, "W0806");
+}
+
+/// Products, a triangular system and a norm, for any scalar of faer.
+fn solve<T: faer::traits::RealField>(a: &Mat<T>, b: &Mat<T>) -> Mat<T> {
+    let product = a * b;
+    let mut x = &product + a * faer::Scale(T::from_f64_impl(0.5));
+    a.as_ref().solve_lower_triangular_in_place(&mut x);
+    x[(0, 0)] = x.squared_norm_l2();
+    x.transpose() * &product
+}
+
+fn matrix(n: usize) -> Mat<f64> {
+    Mat::from_fn(n, n, |i, j| {
+        if i == j {
+            4.0
+        } else {
+            1.0 / (1.0 + (3 * i + j) as f64)
+        }
+    })
+}
+
+fn entries<T: Copy>(matrix: &Mat<T>) -> Vec<T> {
+    let n = matrix.ncols();
+    (0..matrix.nrows() * n)
+        .map(|k| matrix[(k / n, k % n)])
+        .collect()
+}
+
+#[test]
+fn dense_code_for_its_scalars_traces() {
+    let world = World::interpreter().unwrap();
+    for n in [2, 5, 20] {
+        let (a, b) = (matrix(n), matrix(n).transpose().to_owned());
+        let program = Program::trace(&world, (&entries(&a)[..], &entries(&b)[..]), |(a, b)| {
+            let of = |x: Vec<Sym>| Mat::from_fn(n, n, |i, j| x[n * i + j]);
+            entries(&solve(&of(a), &of(b)))
+        });
+        let program = program.unwrap();
+        for scale in [1.0, 1.5] {
+            let a = &a * faer::Scale(scale);
+            let found = program.run((&entries(&a)[..], &entries(&b)[..])).unwrap();
+            let expected = entries(&solve(&a, &b));
+            for (found, expected) in found.iter().zip(&expected) {
+                assert!((found - expected).abs() <= 1e-9 * expected.abs().max(1.0));
+            }
+        }
+    }
+}
+
+#[test]
+fn sparse_products_of_its_matrices_trace() {
+    let world = World::interpreter().unwrap();
+    let a = SparseColMat::from(&example().to_csc());
+    let program = Program::trace(&world, &a, |a| {
+        let a = SparseColMat::from(&a);
+        let square = &a * &a;
+        Csc::try_from((&square + &a).as_ref())
+    });
+    let found = program.unwrap().run(&a).unwrap();
+    let expected = &(&a * &a) + &a;
+    assert_eq!(found, Csc::try_from(expected.as_ref()).unwrap());
+}
+
+#[test]
+fn pivots_of_its_decompositions_are_refused() {
+    let error = Trace::record(&[9], |x| {
+        let a = Mat::from_fn(3, 3, |i, j| x[0][3 * i + j]);
+        vec![vec![a.partial_piv_lu().solve(&a)[(0, 0)]]]
+    });
+    assert_eq!(error.unwrap_err().code, "W0801");
 }

@@ -2,6 +2,8 @@
 //!
 //! A matrix by columns is the transpose of one by rows, so both are handled as rows.
 
+mod field;
+
 use crate::arrays::{Inputs, Number, Shape, Symbols, Values};
 use crate::sparse::{Csc, Csr};
 use crate::sym::Sym;
