@@ -2,7 +2,7 @@
 //! differentiation, and the system of an implicit step (figures 8 to 10).
 
 use super::vectors::{cross, dot, length, minus, point};
-use crate::definite::{local_hessian, project_definite};
+use crate::definite::local_hessian;
 use crate::derivatives::gradient;
 use crate::real::Real;
 use crate::sparse::Csr;
@@ -144,12 +144,15 @@ impl Cloth {
             for (direction, tangent) in [u, w].into_iter().enumerate() {
                 let parts = triangle.factors[direction];
                 let corners = [0, 1, 2].map(|k| (triangle.corners[k], parts[k]));
+                let size = length(tangent);
                 let force = Force {
-                    condition: (length(tangent) - 1.0) * area,
+                    condition: (size - 1.0) * area,
                     stiffness: stretch,
                     damping: damping * stretch,
                 };
-                system.add(&force, &tangent, true, &corners, v)?;
+                // The condition is a function of the length: it curves across the tangent only. A shorter tangent would make it indefinite.
+                let across = (1.0 - 1.0 / size).max(Sym::new(0.0)) * (stretch * area * area);
+                system.add(&force, &tangent, across, &corners, v);
             }
             let places: Vec<Sym> = triangle.corners.iter().flat_map(|c| point(x, *c)).collect();
             let corners = triangle.corners.map(|c| (c, 1.0));
@@ -159,7 +162,7 @@ impl Cloth {
                 stiffness: shear,
                 damping: damping * shear,
             };
-            system.add(&force, &places, false, &corners, v)?;
+            system.add(&force, &places, Sym::new(0.0), &corners, v);
         }
         for hinge in &self.hinges {
             let places: Vec<Sym> = hinge.iter().flat_map(|c| point(x, *c)).collect();
@@ -168,7 +171,7 @@ impl Cloth {
                 stiffness: bend,
                 damping: damping * bend,
             };
-            system.add(&force, &places, false, &hinge.map(|c| (c, 1.0)), v)?;
+            system.add(&force, &places, Sym::new(0.0), &hinge.map(|c| (c, 1.0)), v);
         }
         system.finish()
     }
@@ -262,7 +265,8 @@ struct Force {
 /// The system of an implicit step, as it is assembled.
 struct System {
     h: f64,
-    triplets: Vec<(usize, usize, Sym)>,
+    /// Columns and entries of each row. Forces are added at once: all triplets together would need more memory than the trace.
+    rows: Vec<Vec<(usize, Sym)>>,
     right: Vec<Sym>,
 }
 
@@ -274,31 +278,23 @@ impl System {
         };
         System {
             h,
-            triplets: (0..size).map(|k| (k, k, mass(k))).collect(),
+            rows: (0..size).map(|k| vec![(k, mass(k))]).collect(),
             right: vec![Sym::new(0.0); size],
         }
     }
 
     /// Adds a force. Its condition depends on `by`: one vector, which is a sum of vertices with these factors, or the coordinates of
-    /// all vertices. With `curved`, its whole Hessian counts, projected to a definite one; otherwise only the square of its slope.
+    /// all vertices. `across` is the curvature of its energy across its slope.
     fn add(
         &mut self,
         force: &Force,
         by: &[Sym],
-        curved: bool,
+        across: Sym,
         vertices: &[(usize, f64)],
         v: &[Sym],
-    ) -> Result<()> {
+    ) {
         let n = by.len();
         let slope = gradient(force.condition, by);
-        let mut stiff: Vec<Sym> = (0..n * n)
-            .map(|k| slope[k / n] * slope[k % n] * force.stiffness)
-            .collect();
-        if curved {
-            let energy = force.condition * force.condition * (0.5 * force.stiffness);
-            stiff = local_hessian(energy, by)?;
-            project_definite(n, &mut stiff)?;
-        }
         // Coordinates of the system that each variable is a sum of.
         let parts = |k: usize| {
             let terms = if n == 3 {
@@ -313,33 +309,56 @@ impl System {
         let speed = |k: usize| -> Sym { parts(k).map(|(at, f)| v[at] * f).sum() };
         let speeds: Vec<Sym> = (0..n).map(speed).collect();
         let rate: Sym = (0..n).map(|k| slope[k] * speeds[k]).sum();
-        let push = force.condition * force.stiffness + rate * force.damping;
+        // The stiffness is `along` times the square of the slope, and `across` times the identity.
+        let h = self.h;
+        let squares: Sym = slope.iter().map(|s| *s * *s).sum();
+        let along = Sym::new(force.stiffness) - across / squares;
+        let push = force.condition * force.stiffness + rate * (along * h + force.damping);
         let forces: Vec<Sym> = (0..n)
-            .map(|k| {
-                let ahead: Sym = (0..n).map(|m| stiff[n * k + m] * speeds[m]).sum();
-                slope[k] * push + ahead * self.h
-            })
+            .map(|k| slope[k] * push + across * speeds[k] * h)
             .collect();
-        let damped = |k: usize, m: usize| slope[k] * slope[m] * (self.h * force.damping);
+        let factor = along * (h * h) + h * force.damping;
         let entries: Vec<Sym> = (0..n * n)
-            .map(|k| stiff[k] * (self.h * self.h) + damped(k / n, k % n))
+            .map(|at| {
+                let (k, m) = (at / n, at % n);
+                let same = if k == m {
+                    across * (h * h)
+                } else {
+                    Sym::new(0.0)
+                };
+                slope[k] * slope[m] * factor + same
+            })
             .collect();
         crate::block(&[&entries[..], &forces[..]].concat());
         for k in 0..n {
             for (row, factor) in parts(k) {
                 self.right[row] -= forces[k] * (factor * self.h);
                 for m in 0..n {
-                    let columns =
-                        parts(m).map(|(c, f)| (row, c, entries[n * k + m] * (f * factor)));
-                    self.triplets.extend(columns);
+                    for (column, f) in parts(m) {
+                        self.add_entry(row, column, entries[n * k + m] * (f * factor));
+                    }
                 }
             }
         }
-        Ok(())
+    }
+
+    fn add_entry(&mut self, row: usize, column: usize, value: Sym) {
+        let row = &mut self.rows[row];
+        match row.iter_mut().find(|entry| entry.0 == column) {
+            Some((_, sum)) => *sum += value,
+            None => row.push((column, value)),
+        }
     }
 
     fn finish(self) -> Result<(Csr<Sym>, Vec<Sym>)> {
         let size = self.right.len();
-        Ok((Csr::from_triplets(size, size, &self.triplets)?, self.right))
+        let (mut starts, mut columns, mut values) = (vec![0], Vec::new(), Vec::new());
+        for mut row in self.rows {
+            row.sort_unstable_by_key(|entry| entry.0);
+            columns.extend(row.iter().map(|entry| entry.0));
+            values.extend(row.iter().map(|entry| entry.1));
+            starts.push(columns.len());
+        }
+        Ok((Csr::new(size, size, starts, columns, values)?, self.right))
     }
 }

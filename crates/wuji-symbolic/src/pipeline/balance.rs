@@ -7,7 +7,6 @@ use super::Options;
 use crate::arena::{Arena, Id};
 use crate::op::{Binary, Op};
 use crate::trace::Trace;
-use rustc_hash::FxHashSet;
 
 /// Chains with more terms are divided.
 const LONGEST: u8 = 64;
@@ -57,11 +56,19 @@ pub fn balance(trace: &Trace, options: &Options) -> Balanced {
         return Balanced::unchanged(counts);
     }
     let arena = &trace.arena;
-    let mut tagged: FxHashSet<Id> = FxHashSet::default();
-    tagged.extend(trace.blocks.iter().flatten());
-    let continues = |op: Op, child: Id| {
-        arena.op(child) == op && counts[child.at()] == 1 && !tagged.contains(&child)
-    };
+    // Empty without blocks.
+    let mut tagged = vec![
+        false;
+        if trace.blocks.is_empty() {
+            0
+        } else {
+            arena.len()
+        }
+    ];
+    (trace.blocks.iter().flatten()).for_each(|id| tagged[id.at()] = true);
+    let is_tagged = |id: Id| tagged.get(id.at()) == Some(&true);
+    let continues =
+        |op: Op, child: Id| arena.op(child) == op && counts[child.at()] == 1 && !is_tagged(child);
     let terms = terms(arena, continues);
     let long = |id: &Id| terms[id.at()] > LONGEST && counts[id.at()] > 0;
     if !arena.ids().any(|id| long(&id)) {
@@ -131,6 +138,7 @@ fn rebuild(
             | Op::Select => arena.rebuild(old.node(id), |child| new[child.at()]),
         };
     }
+    arena.freeze();
     let moved = |ids: &Vec<Id>| -> Vec<Id> { ids.iter().map(|id| new[id.at()]).collect() };
     let used = |ids: &&Vec<Id>| ids.iter().all(|id| counts[id.at()] > 0);
     let trace = Trace {

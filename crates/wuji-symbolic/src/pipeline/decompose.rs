@@ -140,11 +140,14 @@ pub fn decompose(trace: &Trace, balanced: Balanced, options: &Options) -> Units 
             continue;
         }
         let mut units = work.units(&blocks);
-        match units.find_levels(trace, blocks.is_empty()) {
-            Ok(()) => {
-                units.dissolved_blocks = asked - blocks.iter().filter(|b| !b.detected).count();
-                return units;
-            }
+        let tagged = blocks.iter().filter(|b| !b.detected).count();
+        units.dissolved_blocks = asked - tagged;
+        if blocks.is_empty() {
+            units.find_levels_in_order(trace);
+            return units;
+        }
+        match units.find_levels(trace) {
+            Ok(()) => return units,
             // Blocks are hints. Those that were detected are dissolved before those that the program asks for.
             Err(cyclic) => {
                 let in_cycle = |block: &Block<'_>| block.values.iter().any(|id| cyclic[id.at()]);
@@ -514,8 +517,29 @@ impl Units {
         unit_of
     }
 
+    /// Finds the level of every unit. Without blocks, units follow each other in the order of their nodes, so one sweep is enough.
+    fn find_levels_in_order(&mut self, trace: &Trace) {
+        let unit_of = self.unit_of_root();
+        // The greatest level among the values that a node is computed from.
+        let mut below = vec![0u32; trace.arena.len()];
+        for id in trace.arena.ids() {
+            let level = |c: Id| {
+                if self.is_loaded(c) {
+                    self.levels[unit_of[self.root_of(c)] as usize]
+                } else {
+                    below[c.at()]
+                }
+            };
+            let own = trace.arena.fold(id, 0, |most: u32, c| most.max(level(c)));
+            below[id.at()] = own;
+            if let Some(unit) = unit_of.get(self.root_of(id)) {
+                self.levels[*unit as usize] = own + 1;
+            }
+        }
+    }
+
     /// Finds the level of every unit. An error has the nodes of units that depend on each other in a cycle.
-    fn find_levels(&mut self, trace: &Trace, in_order: bool) -> Result<(), Vec<bool>> {
+    fn find_levels(&mut self, trace: &Trace) -> Result<(), Vec<bool>> {
         let arena = &trace.arena;
         let unit_of = self.unit_of_root();
         const SWEEPS: usize = 8;
@@ -546,8 +570,7 @@ impl Units {
                     }
                 }
             }
-            // Without blocks, units follow each other in the order of their nodes, and one sweep finds everything.
-            if changed.is_empty() || in_order {
+            if changed.is_empty() {
                 return Ok(());
             }
         }

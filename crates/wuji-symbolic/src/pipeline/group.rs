@@ -210,8 +210,8 @@ pub(super) struct Structure<'a> {
     trace: &'a Trace,
     units: &'a Units,
     merge_chains: bool,
-    /// Hashes of structures, with loaded nodes as leaves.
-    hashes: Vec<u64>,
+    /// Hashes of structures, with loaded nodes as leaves. They order the terms of chains, so half of their bits are enough.
+    hashes: Vec<u32>,
 }
 
 impl<'a> Structure<'a> {
@@ -227,7 +227,7 @@ impl<'a> Structure<'a> {
                 Some(source) => mix(u64::from(source.number()) + 1000),
                 None => structure.computed(id),
             };
-            structure.hashes.push(hash);
+            structure.hashes.push(hash as u32);
         }
         structure
     }
@@ -237,7 +237,7 @@ impl<'a> Structure<'a> {
         let op = self.trace.arena.op(id);
         let hash_in = |child: Id| {
             if self.continues(op, child) {
-                self.hashes[child.at()]
+                u64::from(self.hashes[child.at()])
             } else {
                 self.hash(child)
             }
@@ -257,10 +257,10 @@ impl<'a> Structure<'a> {
     /// The hash of a node as an operand.
     #[inline]
     fn hash(&self, id: Id) -> u64 {
-        let column = self.hashes[id.at()];
+        let column = u64::from(self.hashes[id.at()]);
         let op = self.trace.arena.op(id);
         if op.is_chain() && !self.units.is_leaf(id) {
-            return finish(op, column);
+            return u64::from(finish(op, column) as u32);
         }
         column
     }

@@ -350,11 +350,11 @@ fn leaves_become_columns() {
     let simple = simplify::simplify(template, &options.simplify, u64::MAX);
     let _ = writeln!(text, "{}", show(&simple.arena, simple.roots[0], &none));
     expect![[r#"
-        add(mul(2, mul(x0[0], x0[0])), div(mul(x0[1], x0[2]), x0[1]))
-        slot 0: x0[1], x0[2]
+        add(div(mul(x0[0], x0[1]), x0[1]), mul(x0[2], mul(2, x0[2])))
+        slot 0: 3.1, 2.7
         slot 1: x0[0], x0[3]
-        slot 2: 3.1, 2.7
-        add(mul(2, mul(x0[0], x0[0])), x0[2])
+        slot 2: x0[1], x0[2]
+        add(x0[0], mul(x0[2], mul(2, x0[2])))
     "#]]
     .assert_eq(&text);
 }
