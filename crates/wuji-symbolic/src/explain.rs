@@ -110,7 +110,7 @@ impl fmt::Display for Explanation {
         if self.dissolved_blocks > 0 {
             writeln!(
                 f,
-                "{} blocks were ignored: parts of them depend on each other",
+                "{} blocks were ignored: parts of them depend on each other through other values",
                 self.dissolved_blocks
             )?;
         }

@@ -74,6 +74,42 @@ fn random_expressions_agree_with_direct_evaluation_whatever_stages_run() {
     }
 }
 
+/// Values of a block may use each other, directly or through values outside of it.
+#[test]
+fn random_blocks_agree_with_direct_evaluation() {
+    let world = interpreter();
+    let (mut kept, mut dissolved) = (0, 0);
+    for seed in 1..20u64 {
+        let mut random = Random(seed * 31 + 5);
+        let x = random.numbers(6);
+        let expected = expressions(seed, &x, 20);
+        for detect_blocks in [false, true] {
+            let options = Options {
+                detect_blocks,
+                max_groups: 10_000,
+                ..Options::default()
+            };
+            let mut random = Random(seed);
+            let program = Program::trace_with(&world, &options, &x, |x| {
+                let values = expressions(seed, &x, 20);
+                for _ in 0..3 {
+                    let first = random.below(14);
+                    wuji_symbolic::block(&[values[first], values[first + 2], values[first + 5]]);
+                }
+                values
+            });
+            let program = program.unwrap();
+            assert_close(&program.run(&x).unwrap(), &expected);
+            let ignored = program.explain().dissolved_blocks;
+            (kept, dissolved) = (kept + 3 - ignored, dissolved + ignored);
+        }
+    }
+    assert!(
+        kept > 20 && dissolved > 10,
+        "{kept} kept, {dissolved} dissolved"
+    );
+}
+
 #[test]
 fn compiled_random_expressions_agree_with_direct_evaluation() {
     let world = world();
