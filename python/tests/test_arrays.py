@@ -259,3 +259,13 @@ def test_postponed_annotations(tmp_path):
     scope = {}
     exec(compile(path.read_text(), str(path), "exec"), scope)
     assert scope["f"](np.array([1, 2, 3], "f4"), 2) == 3
+
+
+def test_copies():
+    import copy
+
+    a = ti.ndarray(ti.f32, 3)
+    shallow, deep = copy.copy(a), copy.deepcopy(a)
+    a.fill(2.0)
+    assert shallow.to_numpy().tolist() == [2.0] * 3
+    assert deep.to_numpy().tolist() == [0.0] * 3

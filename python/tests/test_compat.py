@@ -193,3 +193,49 @@ def test_an_unmodified_taichi_program_runs(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-m", "wuji", "run", str(program)], capture_output=True, text=True, timeout=120, env=without)
     assert done.stdout == "3 True\n", done.stderr
     assert "falling back to" in done.stderr
+
+
+def test_modules_list_the_names_of_taichi(tmp_path: Path) -> None:
+    out = run(
+        tmp_path,
+        """
+        import wuji.compat.taichi
+        import taichi as ti
+
+        def public(module):
+            return [name for name in sorted(dir(module)) if not name.startswith("_")]
+
+        print(*public(ti.algorithms))
+        print(*public(ti.ad))
+        print(*public(ti.sparse))
+        print("World" in dir(ti), "kernel" in dir(ti), "__name__" in dir(ti.math))
+        wuji.compat.taichi.uninstall()
+        print("gradients" in dir(wuji.ad))
+        """,
+    )
+    assert out.splitlines() == [
+        "PrefixSumExecutor parallel_sort",
+        "FwdMode Tape clear_all_gradients grad_for grad_replaced no_grad",
+        "grid usage",
+        "False True True",
+        "True",
+    ]
+
+
+def test_arguments_of_type_bool(tmp_path: Path) -> None:
+    out = run(
+        tmp_path,
+        """
+        import wuji.compat.taichi
+        import taichi as ti
+
+        ti.init(arch=ti.cpu)
+
+        @ti.kernel
+        def both(a: ti.u1, b: bool) -> ti.i32:
+            return a + 2 * b
+
+        print(both(2, 0), both(0, -1))
+        """,
+    )
+    assert out.split()[-2:] == ["1", "2"]

@@ -171,3 +171,13 @@ def test_sparse_grid() -> None:
     assert grid[3, 3].mass == 3 and list(grid[5, 6].velocity) == [1, 2]
     with pytest.raises(ti.TaichiTypeError, match="grid"):
         ti.sparse.usage(3)
+
+
+def test_options_of_arguments() -> None:
+    kind = ti.graph.ArgKind
+    with pytest.raises(ti.TaichiRuntimeError, match="Invalid argument: ndim, you can only create a graph argument with: .'tag', 'name', 'dtype'."):
+        ti.graph.Arg(kind.SCALAR, "a", ti.f32, ndim=1)
+    with pytest.raises(ti.TaichiRuntimeError, match="Invalid argument: element_shape"):
+        ti.graph.Arg(kind.MATRIX, "a", ti.math.mat2, element_shape=(2, 2))
+    with pytest.raises(ti.TaichiRuntimeError, match="Invalid argument: fmt"):
+        ti.graph.Arg(kind.TEXTURE, "a", ndim=2, fmt=ti.Format.r32f)

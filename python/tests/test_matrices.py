@@ -480,3 +480,30 @@ def test_methods_are_functions_of_the_class() -> None:
     assert ti.Vector.dot(ti.Vector([1, 2]), ti.Vector([3, 4])) == 11
     with pytest.raises(AttributeError, match="`ti.Vector` has no attribute `normalised`"):
         ti.Vector.normalised  # noqa: B018
+
+
+def test_slices_are_assigned_in_python() -> None:
+    v = ti.Vector([1, 2, 3, 4])
+    v[1:3] = [7, 8]
+    assert v.to_list() == [1, 7, 8, 4]
+    v[::2] = 0
+    assert v.to_list() == [0, 7, 0, 4]
+    m = ti.Matrix([[1.0, 2.0], [3.0, 4.0]])
+    m[:, 0] = ti.Vector([5, 6])
+    assert m.to_list() == [[5.0, 2.0], [6.0, 4.0]]
+    m[1, :] += 1
+    assert m.to_list() == [[5.0, 2.0], [7.0, 5.0]]
+    with pytest.raises(ValueError, match="2 components cannot be assigned 3 values"):
+        v[1:3] = [1, 2, 3]
+
+
+def test_arrays_of_fields_of_columns() -> None:
+    x = ti.Matrix.field(3, 1, ti.f32, shape=2)
+    assert x.to_numpy().shape == (2, 3)
+    assert x.to_numpy(keep_dims=True).shape == (2, 3, 1)
+    for shape in ((2, 3), (2, 3, 1)):
+        x.from_numpy(np.arange(6, dtype=np.float32).reshape(shape))
+        assert x[1].to_list() == [[3.0], [4.0], [5.0]]
+        x.fill(0)
+    with pytest.raises(ValueError, match="does not match the numpy array shape"):
+        x.from_numpy(np.zeros((3, 3), np.float32))

@@ -48,3 +48,45 @@ def test_operations(types: str, table: list[Row], interpreter: bool, tmp_path: P
             wanted = expected[number]
             same = math.isnan(wanted) and math.isnan(value) or math.isclose(wanted, value, rel_tol=1e-5, abs_tol=1e-12)
             assert same, f"{expression} of {a}: {left} and {b}: {right} is {value}, not {wanted}"
+
+
+@pytest.mark.parametrize("name", ["sin", "cos", "tan", "asin", "acos", "tanh", "floor", "ceil", "round"])
+def test_functions_of_real_numbers_reject_integers(name: str) -> None:
+    function = getattr(ti, name)
+
+    @ti.kernel
+    def of_variable(x: ti.i32) -> ti.f32:
+        return function(x)
+
+    @ti.kernel
+    def of_vector(x: ti.i32) -> ti.f32:
+        return function(ti.Vector([x, x])).sum()
+
+    @ti.kernel
+    def of_float(x: ti.i32) -> ti.f32:
+        return function(float(x)) - function(1)
+
+    for kernel in (of_variable, of_vector):
+        with pytest.raises(ti.TaichiTypeError, match=f"'{name}' takes real inputs only, however 'i32' is provided"):
+            kernel(1)
+    assert of_float(1) == pytest.approx(0, abs=1e-6)
+
+
+def test_exponentials_and_roots_convert_integers() -> None:
+    @ti.kernel
+    def compute(x: ti.i32) -> ti.f32:
+        return ti.exp(x) + ti.log(x) + ti.sqrt(x) + ti.rsqrt(x)
+
+    assert compute(4) == pytest.approx(math.exp(4) + math.log(4) + 2.5)
+
+
+def test_types_are_called_in_kernels_with_one_value() -> None:
+    with pytest.raises(ti.TaichiSyntaxError, match="Taichi data types cannot be called outside Taichi kernels"):
+        ti.f32(3)
+
+    @ti.kernel
+    def two() -> ti.i32:
+        return ti.i32(1, 2)
+
+    with pytest.raises(ti.TaichiSyntaxError, match="A primitive type can only decorate a single expression"):
+        two()

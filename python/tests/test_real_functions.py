@@ -125,3 +125,16 @@ def test_references_of_real_functions() -> None:
     assert x.to_numpy().tolist() == [7] * 3
     with pytest.raises(ti.TaichiTypeError, match="a variable of type i32, not f32"):
         wrong()
+
+
+def test_results_need_an_annotation():
+    @ti.real_func
+    def f(a: ti.i32):
+        return a
+
+    @ti.kernel
+    def g() -> ti.i32:
+        return f(1)
+
+    with pytest.raises(ti.TaichiSyntaxError, match="A function with a return value must be annotated with a return type"):
+        g()

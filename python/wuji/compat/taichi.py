@@ -12,6 +12,7 @@ process.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.abc
 import importlib.machinery
@@ -22,6 +23,7 @@ from typing import Any
 
 import wuji as _wuji
 from wuji.compat import names as _names
+from wuji.compat.taichi_names import NAMES as _NAMES
 from wuji.lang.dtypes import defaults as _defaults
 from wuji.lang.missing import attach_loaded as _attach_loaded
 
@@ -41,6 +43,7 @@ class _Loader(importlib.abc.Loader):
         module = _names.stand_in(relative) if relative in _names.INTERNAL else importlib.import_module(self.target)
         self.spec = module.__spec__
         _attach_loaded()
+        _list_names()
         return module
 
     def exec_module(self, module: ModuleType) -> None:
@@ -74,11 +77,29 @@ class _Finder(importlib.abc.MetaPathFinder):
 
 
 def __getattr__(name: str) -> Any:
-    return getattr(_wuji, name)
+    found = getattr(_wuji, name)
+    if isinstance(found, ModuleType):
+        _list_names()
+    return found
 
 
 def __dir__() -> list[str]:
-    return [*dir(_wuji), "__version__"]
+    return [*_NAMES[""].split(), "__version__"]
+
+
+def _list_names() -> None:
+    """Make `dir` of a loaded module list Taichi's names."""
+    for module in list(sys.modules.values()):
+        own = getattr(module, "__name__", "")
+        if own.startswith("wuji.") and "__dir__" not in module.__dict__:
+            relative = own.removeprefix("wuji.")
+            listed = _NAMES.get(relative) or _NAMES.get(f"lang.{relative}")
+            if listed is not None:
+                module.__dict__["__dir__"] = functools.partial(_listing, module, listed)
+
+
+def _listing(module: ModuleType, names: str) -> list[str]:
+    return [*names.split(), *(name for name in module.__dict__ if name.startswith("__"))]
 
 
 __all__ = [name for name in dir(_wuji) if not name.startswith("_")]  # noqa: PLE0604
@@ -92,6 +113,7 @@ def install() -> None:
         raise ImportError("taichi is already imported; import wuji.compat.taichi before it")
     sys.modules["taichi"] = module
     _defaults.lenient = True
+    _list_names()
     if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
         sys.meta_path.insert(0, _Finder())
 
@@ -99,6 +121,9 @@ def install() -> None:
 def uninstall() -> None:
     """Undo `install`."""
     _defaults.lenient = False
+    for module in list(sys.modules.values()):
+        if isinstance(getattr(module, "__dict__", {}).get("__dir__"), functools.partial):
+            del module.__dict__["__dir__"]
     for name in [n for n in sys.modules if n == "taichi" or n.startswith("taichi.")]:
         del sys.modules[name]
     sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, _Finder)]

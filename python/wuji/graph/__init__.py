@@ -30,6 +30,16 @@ class ArgKind(enum.Enum):
     RWTEXTURE = 4
 
 
+# What a graph argument has beside its kind, its name and its type.
+_OPTIONS: dict[ArgKind, tuple[str, ...]] = {
+    ArgKind.SCALAR: (),
+    ArgKind.MATRIX: (),
+    ArgKind.NDARRAY: ("ndim", "field_dim", "element_shape"),
+    ArgKind.TEXTURE: ("ndim",),
+    ArgKind.RWTEXTURE: ("ndim", "fmt"),
+}
+
+
 class Arg:
     """A named, typed argument of a graph.
 
@@ -49,10 +59,14 @@ class Arg:
         fmt: Format | None = None,
         **old: Any,
     ) -> None:
+        given = {"ndim": ndim, "field_dim": field_dim, "element_shape": element_shape, "fmt": fmt}
         if not isinstance(tag, ArgKind):
             raise WujiRuntimeError(f"a graph argument needs a `ti.graph.ArgKind`, not {tag!r}")
         if old:
             raise WujiRuntimeError(f"`ti.graph.Arg` has no argument `{next(iter(old))}`: use `ndim`, and `fmt` for writable textures")
+        for parameter, value in given.items():
+            if value is not None and parameter not in _OPTIONS[tag]:
+                raise WujiRuntimeError(f"Invalid argument: {parameter}, you can only create a graph argument with: {['tag', 'name', 'dtype', *_OPTIONS[tag]]}")
         self.tag = tag
         self.name = name
         self.fmt = fmt

@@ -31,10 +31,13 @@ class DataType:
         return (by_name, (self.name,))
 
     def __call__(self, value: Any, *more: Any) -> Any:
-        from . import ops
+        from ..exceptions import WujiSyntaxError
+        from . import context, ops
 
+        if context.compiling() is None:
+            raise WujiSyntaxError(f"Taichi data types cannot be called outside Taichi kernels: use `ti.cast({value!r}, ti.{self.name})`")
         if more:
-            raise TypeError(f"{self.name} takes one value")
+            raise WujiSyntaxError(f"A primitive type can only decorate a single expression: `{self.name}` takes one value")
         return ops.typed(value, self)
 
     @property

@@ -325,6 +325,13 @@ def float_unary(op: str, a: Any) -> Expr:
     return unary(op, a if dtype.is_float else convert(a, defaults.fp))
 
 
+def need_float(what: str, a: Any) -> None:
+    """Reject integers as the argument of a function that is defined for floats only."""
+    dtype = element(a)
+    if not dtype.is_float:
+        raise WujiTypeError(f"'{what}' takes real inputs only, however '{dtype}' is provided\n  = help: convert it first, as in `ti.{what}(float(x))`")
+
+
 def float_binary(op: str, a: Any, b: Any, what: str) -> Expr:
     dtype = promote(element(a), element(b))
     return binary(op, a, b, what, dtype if dtype.is_float else defaults.fp)
@@ -338,11 +345,9 @@ def truth(value: Any) -> Expr:
 def condition(value: Any, what: str) -> Expr:
     """Convert a value to the single bool that control flow needs."""
     result = truth(value)
-    if result.shape:
-        raise WujiTypeError(
-            f"`{what}` conditions must be an integer; found {describe(value)}\n"
-            "  = help: use `.all()` or `.any()`"
-        )
+    help = "use `.all()` or `.any()`" if result.shape else f"consider using `{what} x != 0` instead of `{what} x` for float values"
+    if result.shape or element(value).is_float:
+        raise WujiTypeError(f"`{what}` conditions must be an integer; found {describe(value)}\n  = help: {help}")
     return result
 
 

@@ -548,15 +548,14 @@ class MatrixField(Field):
             assert self._leaf is not None
             out = numpy.empty(self.shape + self.type.shape, dtype=self.dtype.numpy_name)
             self._leaf.ready().read_into(out)
-        if keep_dims and self.ndim == 1:
-            out = out[..., None]
+        out = out.reshape((*self.shape, self.n) if self.m == 1 and not keep_dims else (*self.shape, self.n, self.m))
         return out if dtype is None else out.astype(_numpy_type(dtype))
 
     @python_only
     def from_numpy(self, arr: Any) -> None:
         """Copy all elements from a NumPy array. The axes of elements come last."""
-        if self.ndim == 1 and tuple(getattr(arr, "shape", ())) == (*self.shape, self.n, 1):
-            arr = arr[..., 0]
+        if self.m == 1 and tuple(getattr(arr, "shape", ()))[len(self.shape) :] in ((self.n,), (self.n, 1)):
+            arr = arr.reshape(tuple(arr.shape)[: len(self.shape)] + self.type.shape)
         whole = _fitting(arr, self.shape + self.type.shape, self)
         if self._parts is not None:
             flat = whole.reshape((*self.shape, -1))
@@ -574,7 +573,7 @@ class MatrixField(Field):
 
     def _copy(self, other: Any) -> None:
         if not isinstance(other, MatrixField) or other.type.shape != self.type.shape:
-            raise TypeError("a vector or matrix field can only copy from a field with the same element shape")
+            raise WujiTypeError("a vector or matrix field can only copy from a field with the same element shape")
         if self._leaf is not None and other._leaf is not None and other.type == self.type:
             self._leaf.ready().copy_from(other._leaf.ready())
         else:

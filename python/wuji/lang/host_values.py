@@ -56,8 +56,10 @@ def _truncated(value: Any) -> Any:
 def wrapped(value: Any, ty: Any, what: str) -> Any:
     """Return an integer, or a vector or matrix of integers, in the range of its type. Other values are returned unchanged."""
     if isinstance(ty, DataType):
-        if not ty.is_int or not hasattr(value, "__index__") or getattr(value, "shape", ()) != ():
+        if ty.is_float or not hasattr(value, "__index__") or getattr(value, "shape", ()) != ():
             return value
+        if ty.is_bool:
+            return bool(value)
         low, high = ty.range()
         number = operator.index(value)
         if low <= number <= high:

@@ -451,7 +451,7 @@ def wrapper(ty: Any) -> Any:
 
     def read(t: Any, numbers: Any) -> Any:
         if isinstance(t, tuple):
-            return tuple(read(part, numbers) for part in t)
+            return [read(part, numbers) for part in t]
         if isinstance(t, StructType):
             return Struct._of(t, {k: read(part, numbers) for k, part in t.members.items()})
         if isinstance(t, MatrixType):

@@ -169,7 +169,16 @@ class Matrix(Operators, metaclass=_MatrixClass):
         return self.entries[self._number(at)]
 
     def __setitem__(self, at: Any, value: Any) -> None:
-        self._set_entry(self._number(at), value)
+        parts = at if isinstance(at, tuple) else (at,)
+        if not any(isinstance(p, slice) for p in parts):
+            self._set_entry(self._number(at), value)
+            return
+        numbers = matrix_ops.slice_of(Matrix._of(list(range(len(self.entries))), self.shape), parts)
+        values = [value] * len(numbers.entries) if emit.is_number(value) else _flatten(value)[0]
+        if len(values) != len(numbers.entries):
+            raise WujiShapeError(f"shape mismatch: {len(numbers.entries)} components cannot be assigned {len(values)} values")
+        for k, x in zip(numbers.entries, values, strict=True):
+            self._set_entry(k, x)
 
     def _set_entry(self, number: int, value: Any) -> None:
         """Assign an entry. It keeps its type: floats are truncated for integers."""

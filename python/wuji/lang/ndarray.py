@@ -199,7 +199,13 @@ class Ndarray:
             raise TypeError("a 0-D array has no length")
         return self.shape[0]
 
-    def __deepcopy__(self, memo: Any) -> Ndarray:
+    def __copy__(self) -> Ndarray:
+        """Return another object for the same memory."""
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        return other
+
+    def __deepcopy__(self, memo: Any = None) -> Ndarray:
         other = _with_derivatives(type(self), self.element_type, self.shape, self.grad is not None, self.dual is not None)
         other.copy_from(self)
         return other

@@ -72,6 +72,20 @@ def _of_float(op: str, host: Callable[[float], Any], doc: str) -> Any:
     return _function(op, lambda x: emit.float_unary(op, x), safe, doc)
 
 
+def _of_angle(op: str, host: Callable[[float], Any], doc: str) -> Any:
+    """A function that rejects run-time integers. `exp`, `log` and `sqrt` convert them."""
+    of_float = _of_float(op, host, doc)
+
+    def f(x: Any) -> Any:
+        if _in_kernel(x):
+            emit.need_float(op, x)
+        return of_float(x)
+
+    f.__name__ = f.__qualname__ = op
+    f.__doc__ = doc
+    return f
+
+
 def _edge_case(op: str, x: float) -> float:
     """Return the result where Python's function raises."""
     if op == "log" and x == 0:
@@ -81,12 +95,12 @@ def _edge_case(op: str, x: float) -> float:
     return math.nan
 
 
-sin = _of_float("sin", math.sin, "Return the sine.")
-cos = _of_float("cos", math.cos, "Return the cosine.")
-tan = _of_float("tan", math.tan, "Return the tangent.")
-asin = _of_float("asin", math.asin, "Return the arcsine.")
-acos = _of_float("acos", math.acos, "Return the arccosine.")
-tanh = _of_float("tanh", math.tanh, "Return the hyperbolic tangent.")
+sin = _of_angle("sin", math.sin, "Return the sine.")
+cos = _of_angle("cos", math.cos, "Return the cosine.")
+tan = _of_angle("tan", math.tan, "Return the tangent.")
+asin = _of_angle("asin", math.asin, "Return the arcsine.")
+acos = _of_angle("acos", math.acos, "Return the arccosine.")
+tanh = _of_angle("tanh", math.tanh, "Return the hyperbolic tangent.")
 exp = _of_float("exp", math.exp, "Return the exponential.")
 log = _of_float("log", math.log, "Return the natural logarithm.")
 sqrt = _of_float("sqrt", math.sqrt, "Return the square root.")
@@ -96,7 +110,8 @@ rsqrt = _function("rsqrt", lambda x: emit.float_unary("rsqrt", x), folding.rsqrt
 def _rounding(name: str, op: str, host: Callable[[Any], Any], doc: str) -> Any:
     def f(x: Any, dtype: Any = None) -> Any:
         if _in_kernel(x):
-            result = emit.unary(op, x) if emit.element(x).is_float else emit.expr(x)
+            emit.need_float(name, x)
+            result = emit.unary(op, x)
             return result if dtype is None else emit.convert(result, dtypes.need_scalar(dtype))
         result = _host_map(host, x)
         return result if dtype is None else cast(result, dtype)
@@ -269,8 +284,7 @@ def typed(value: Any, dtype: DataType) -> Any:
     if not _in_kernel(value) and folding.is_int(value):
         if dtype.is_int and not folding.in_range(int(value), dtype):
             raise WujiTypeError(f"Integer literal {value} exceeded the range of specified dtype: {dtype}\n  = help: use `ti.cast` to wrap it")
-        number = emit.convert_constant(value, dtype)
-        return number if context.compiling() is None else emit.constant(number, dtype)
+        return emit.constant(emit.convert_constant(value, dtype), dtype)
     return cast(value, dtype)
 
 

@@ -131,10 +131,10 @@ class RealReturn:
 
     def emit_return(self, fc: Any, value: Any) -> None:
         d = self.declared
-        if (value is None) != (d.result is None):
-            raise WujiTypeError(
-                "`return` with a value, but the function has no return annotation" if d.result is None else "`return` without a value, but the function has a return annotation"
-            )
+        if value is not None and d.result is None:
+            raise WujiSyntaxError("A function with a return value must be annotated with a return type, e.g. def func() -> ti.f32")
+        if value is None and d.result is not None:
+            raise WujiTypeError("`return` without a value, but the function has a return annotation")
         if d.returned is None:
             fc.b.jump_return()
             return

@@ -531,7 +531,7 @@ def _tips(u: Any, v: Any, tip_scale: float = 0.2, angle: float = 45) -> list[tup
 
 def rgb_to_hex(c: Any) -> Any:
     """Convert RGB in [0, 1] to an integer: ``rgb_to_hex((0.2, 0.5, 1.0)) == 0x337fff``. Channels may be arrays."""
-    red, green, blue = ((np.clip(np.asarray(channel, np.float64), 0, 1) * 255).astype(np.int64) for channel in c)
+    red, green, blue = ((np.clip(np.asarray(channel, np.float64), 0, 1) * 255).astype(np.int32) for channel in c)
     converted = red << 16 | green << 8 | blue
     return int(converted) if converted.ndim == 0 else converted
 

@@ -131,6 +131,8 @@ class Calls:
             return self._print(node)
         if f is builtins.range:
             return self._range(node)
+        if f is static_assert:
+            return self._static_assert(node)
         references = getattr(f, "_wuji_takes_references", False)
         args, named = self._arguments(node, references)
         self.at(node)
@@ -149,8 +151,6 @@ class Calls:
         refused = foreign(f, args)
         if refused is not None:
             raise WujiTypeError(refused)
-        if f is static_assert:
-            return self._static_assert(node, args)
         if f is builtins.super:
             raise WujiSyntaxError("`super` is not supported in kernels")
         if not self.static_depth and not _handles_run_time_values(f) and any(map(is_device, args)):
@@ -192,10 +192,16 @@ class Calls:
                 )
         return static(*values)
 
-    def _static_assert(self, node: ast.Call, args: list[Any]) -> None:
+    def _static_assert(self, node: ast.Call) -> None:
+        self.static_depth += 1
+        try:
+            args, named = self._arguments(node, False)
+        finally:
+            self.static_depth -= 1
+        self.at(node)
         if args and is_device(args[0]):
             raise WujiTypeError("Static assert with non-static condition: `ti.static_assert` needs a compile-time constant")
-        static_assert(*args)
+        static_assert(*args, **named)
 
     def _print(self, node: ast.Call) -> None:
         args, named = self._arguments(node, False)

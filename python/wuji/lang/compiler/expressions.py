@@ -139,7 +139,11 @@ class Expressions:
             self.scope.pop()
 
     def _static_condition(self, node: ast.expr) -> bool:
-        value = self.value(node)
+        self.static_depth += 1
+        try:
+            value = self.value(node)
+        finally:
+            self.static_depth -= 1
         if is_device(value):
             raise WujiTypeError("the condition of a comprehension must be a compile-time constant")
         return bool(value)
@@ -289,6 +293,8 @@ class Expressions:
                 return dual(left, right)
             return plain(left, right)
         name = {ast.Is: "is", ast.IsNot: "is not", ast.In: "in", ast.NotIn: "not in"}[kind]
+        if not self.static_depth:
+            raise WujiSyntaxError(f'Operator "{name}" in Taichi scope is not supported: "{kind.__name__}" is only supported inside `ti.static`')
         if is_device(left) or is_device(right):
             if kind in (ast.Is, ast.IsNot) and (left is None or right is None):
                 return kind is ast.IsNot

@@ -17,7 +17,7 @@ _files: dict[str, tuple[int, dict[int, ast.FunctionDef]]] = {}
 class Source:
     """A function with its syntax tree and the names it can see."""
 
-    __slots__ = ("assigned", "file", "function", "globals", "name", "node", "outer")
+    __slots__ = ("assigned", "file", "function", "globals", "name", "node", "outer", "updated")
 
     def __init__(self, function: FunctionType) -> None:
         self.function = function
@@ -27,6 +27,7 @@ class Source:
         self.globals: dict[str, Any] = function.__globals__
         self.outer: dict[str, Any] = {}
         self.assigned = assigned_names([self.node])
+        self.updated = set(_updated(self.node))
         self.refresh()
 
     def refresh(self) -> None:
@@ -102,6 +103,16 @@ def assigned_names(nodes: Sequence[ast.AST]) -> set[str]:
         for target in targets:
             names.update(_roots(target))
     return names
+
+
+def _updated(function: ast.FunctionDef) -> Iterator[str]:
+    """Yield the names whose elements are assigned to: `a` for `a[i] = x`."""
+    for node in ast.walk(function):
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AugAssign) else []
+        for target in targets:
+            for part in ast.walk(target):
+                if isinstance(part, ast.Subscript) and isinstance(part.ctx, ast.Store):
+                    yield from _roots(part)
 
 
 def _roots(target: ast.expr) -> Iterator[str]:

@@ -13,7 +13,7 @@ from ..context import Compilation
 from ..field import Field
 from ..matrix import Matrix
 from ..struct import Struct
-from ..text import kernel_assert
+from ..text import FormattedText, kernel_assert
 from ..values import Expr, Ref, StructVal, is_device
 from .scope import MISSING
 from .source import is_static_call
@@ -175,7 +175,9 @@ class Statements:
             ref = storage(self.cx, value, name)
             store_into(ref, value)
             return ref
-        if isinstance(value, (list, tuple)) and any(is_device(v) for v in value):
+        if isinstance(value, (str, FormattedText)):
+            raise WujiTypeError(f"Invalid constant scalar data type: {emit.describe(value)} cannot be a variable\n  = help: `ti.static` binds a name to it")
+        if isinstance(value, (list, tuple)) and (name in self.source.updated or any(is_device(v) for v in value)):
             return type(value)(self._new(name, v) for v in value)
         return value
 

@@ -1,0 +1,96 @@
+"""What Taichi refuses is an error of the same class here, and what it accepts in the same place works."""
+
+import pytest
+
+import wuji as ti
+
+
+def test_identity_and_membership_need_ti_static():
+    names = ("a", "b")
+
+    @ti.kernel
+    def same():
+        x = names is None  # noqa: F841
+
+    @ti.kernel
+    def different():
+        x = names is not None  # noqa: F841
+
+    @ti.kernel
+    def member():
+        x = "a" in names  # noqa: F841
+
+    @ti.kernel
+    def no_member():
+        x = "a" not in names  # noqa: F841
+
+    @ti.kernel
+    def static() -> ti.i32:
+        ti.static_assert(names is not None)
+        chosen = ti.static([name for name in names if name not in ("b",)])
+        return ti.static(names is None) + 2 * ti.static("a" in names) + 4 * len(chosen)
+
+    for kernel, operator in ((same, "is"), (different, "is not"), (member, "in"), (no_member, "not in")):
+        with pytest.raises(ti.TaichiSyntaxError, match=f'Operator "{operator}" in Taichi scope is not supported.*only supported inside `ti.static`'):
+            kernel()
+    assert static() == 6
+
+
+def test_floats_are_not_conditions():
+    @ti.kernel
+    def branch(x: ti.f32) -> ti.i32:
+        result = 0
+        if x:
+            result = 1
+        return result
+
+    @ti.kernel
+    def loop(x: ti.f32):
+        while x:
+            pass
+
+    @ti.kernel
+    def choose(x: ti.f32) -> ti.i32:
+        return 1 if x else 2
+
+    for kernel in (branch, loop, choose):
+        with pytest.raises(ti.TaichiTypeError, match="conditions must be an integer; found a value of type f32"):
+            kernel(1.0)
+
+
+def test_strings_are_not_variables():
+    @ti.kernel
+    def variable():
+        name = "a"  # noqa: F841
+
+    @ti.kernel
+    def static() -> ti.i32:
+        name = ti.static("a")
+        return ti.static(name == "a")
+
+    with pytest.raises(ti.TaichiTypeError, match="Invalid constant scalar data type: the string 'a'"):
+        variable()
+    assert static() == 1
+
+
+def test_elements_of_lists_are_variables_if_they_are_assigned_to():
+    @ti.kernel
+    def fill(n: ti.i32) -> ti.i32:
+        a = [1, 2, 3]
+        b = [[0.5, 1.5], [2.5, 3.5]]
+        for i in range(n):
+            a[1] += i
+            b[1][0] = i
+        a[2] = a[1] * 2
+        return a[0] + a[1] * 10 + a[2] * 1000 + int(b[1][0] + b[0][1])
+
+    assert fill(4) == 1 + 80 + 16000 + 4
+
+
+def test_several_results_are_a_list():
+    @ti.kernel
+    def f() -> (ti.i32, ti.math.vec2, ti.f64):
+        return 1, ti.math.vec2(2, 3), 4.5
+
+    number, vector, other = f()
+    assert f() == [number, vector, other] == [1, ti.Vector([2.0, 3.0]), 4.5]
