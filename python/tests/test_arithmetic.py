@@ -123,7 +123,7 @@ def test_integer_literals_out_of_range_are_rejected():
         a = 3000000000
         return a
 
-    with pytest.raises(ti.TaichiTypeError, match="exceeded the range of i32"):
+    with pytest.raises(ti.TaichiTypeError, match="exceeded the range of default_ip: i32"):
         f()
 
 

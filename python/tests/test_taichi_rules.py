@@ -94,3 +94,45 @@ def test_several_results_are_a_list():
 
     number, vector, other = f()
     assert f() == [number, vector, other] == [1, ti.Vector([2.0, 3.0]), 4.5]
+
+
+def test_arrays_are_not_templates():
+    @ti.kernel
+    def f(a: ti.template()):
+        a[0] = 1
+
+    with pytest.raises(ti.TaichiRuntimeTypeError, match="Ndarray shouldn't be passed in via `ti.template.."):
+        f(ti.ndarray(ti.f32, 3))
+
+
+def test_messages_of_signatures():
+    @ti.func
+    def variable(*args):
+        return args[0]
+
+    @ti.kernel
+    def calls() -> ti.i32:
+        return variable(1, 2)
+
+    @ti.kernel
+    def annotated(a: ti.i32, b: list):
+        pass
+
+    with pytest.raises(ti.TaichiSyntaxError, match="Taichi functions do not support variable positional parameters"):
+        calls()
+    with pytest.raises(ti.TaichiSyntaxError, match=r"Invalid type annotation \(argument 1\) of Taichi kernel: <class 'list'>"):
+        annotated(1, [2])
+
+
+def test_messages_of_operands():
+    @ti.kernel
+    def invert(x: ti.f32) -> ti.i32:
+        return ~x
+
+    with pytest.raises(ti.TaichiTypeError, match="'bit_not' takes integral inputs only, however 'f32' is provided"):
+        invert(1.0)
+    with pytest.raises(ti.TaichiTypeError, match="An Matrix/Vector can only be initialized with an array-like object"):
+        ti.Vector(3)
+    v = ti.Vector([1, 2, 3])
+    with pytest.raises(ti.TaichiRuntimeError, match="value len does not match the swizzle pattern=xy"):
+        v.xy = [1, 2, 3]

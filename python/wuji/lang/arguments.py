@@ -40,7 +40,7 @@ class Parameter:
 
     __slots__ = ("annotation", "default", "kind", "name", "type")
 
-    def __init__(self, kernel: str, name: str, annotation: Any, default: Any, is_self: bool) -> None:
+    def __init__(self, kernel: str, name: str, annotation: Any, default: Any, is_self: bool, position: int = 0) -> None:
         self.name = name
         self.annotation = annotation
         self.default = default
@@ -64,7 +64,7 @@ class Parameter:
                 if annotation.__class__.__module__ in ("numpy", "torch") or getattr(annotation, "__module__", "") == "numpy":
                     self.kind, self.type = "array", NdarrayType()
                     return
-                raise WujiSyntaxError(f"Invalid type annotation of Taichi kernel: parameter `{name}` of `{kernel}` is annotated with {annotation!r}")
+                raise WujiSyntaxError(f"Invalid type annotation (argument {position}) of Taichi kernel: {annotation!r} of parameter `{name}` of `{kernel}`")
             self.kind = "value"
 
 
@@ -211,6 +211,10 @@ class Binder:
         self.position += 1
         if p.kind == "template":
             self.plain = False
+            if isinstance(value, Ndarray):
+                raise WujiRuntimeTypeError(
+                    f"Ndarray shouldn't be passed in via `ti.template()`: argument `{p.name}`\n  = help: please annotate your kernel using `ti.types.ndarray(...)` instead"
+                )
             return value
         return self.bind(p, p.type, p.name, value, lambda args: args[position])
 

@@ -208,8 +208,8 @@ def to_int(x: Any) -> int:
 
 def out_of_default_range(value: int) -> str:
     return (
-        f"Integer literal {value} exceeded the range of {defaults.ip}, the default integer type\n"
-        f"  = help: give it a type, as in `ti.i64({value})`, or use `ti.init(default_ip=ti.i64)`"
+        f"Integer literal {value} exceeded the range of default_ip: {defaults.ip}\n"
+        f"  = help: please specify the dtype via e.g. `ti.i64({value})` or set a different `default_ip` in `ti.init()`"
     )
 
 

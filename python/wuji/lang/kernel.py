@@ -122,9 +122,9 @@ class Kernel:
     def parameters(self) -> list[Parameter]:
         if self._parameters is None:
             name = self.function.__name__
-            listed = signatures.parameters(self.function)
+            listed = signatures.parameters(self.function, "kernels")
             self._parameters = [
-                Parameter(name, p, a, d, k == 0 and self.in_class and a is MISSING) for k, (p, a, d) in enumerate(listed)
+                Parameter(name, p, a, d, k == 0 and self.in_class and a is MISSING, k) for k, (p, a, d) in enumerate(listed)
             ]
             arguments = sum(count(p.type) for p in self._parameters if p.kind in ("value", "pack"))
             if arguments > _MAX_ARGUMENTS:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ..exceptions import WujiIndexError, WujiShapeError, WujiSyntaxError, WujiTypeError
+from ..exceptions import WujiIndexError, WujiRuntimeError, WujiShapeError, WujiSyntaxError, WujiTypeError
 from . import context, dtypes, emit, matrix_ops
 from .compound import MatrixType
 from .dtypes import DataType, defaults
@@ -45,7 +45,7 @@ def _flatten(rows: Any) -> tuple[list[Any], tuple[int, ...]]:
     if not isinstance(rows, (list, tuple)):
         rows = list(rows) if isinstance(rows, (range, Iterator)) else rows
     if not isinstance(rows, (list, tuple)):
-        raise WujiTypeError(f"a vector or matrix needs a list of components, not {emit.describe(rows)}")
+        raise WujiTypeError(f"An Matrix/Vector can only be initialized with an array-like object, not with {emit.describe(rows)}")
     if not rows:
         raise WujiTypeError("a vector or matrix needs at least one component")
     nested = [isinstance(r, (list, tuple, Matrix)) or (isinstance(r, Expr) and bool(r.shape)) or hasattr(r, "tolist") and getattr(r, "shape", ()) != () for r in rows]
@@ -251,7 +251,7 @@ class Matrix(Operators, metaclass=_MatrixClass):
         if len(parts) == 1:
             values = [value]
         if len(values) != len(parts):
-            raise WujiTypeError(f"`.{name}` takes {len(parts)} values, not {len(values)}")
+            raise WujiRuntimeError(f"value len does not match the swizzle pattern={name}: it takes {len(parts)} values, not {len(values)}")
         for k, x in zip(parts, values, strict=True):
             self._set_entry(k, x)
 

@@ -144,7 +144,9 @@ def neg(x: Any) -> Any:
 
 def bit_not(x: Any) -> Any:
     if _in_kernel(x):
-        emit.integers(x, x, "~")
+        dtype = emit.element(x)
+        if dtype.is_float:
+            raise WujiTypeError(f"'bit_not' takes integral inputs only, however '{dtype}' is provided")
         return emit.unary("not", x)
     return _host_map(folding.bit_not, x)
 

@@ -118,7 +118,7 @@ def _annotation(func: RealFunc, k: int, parameter: Any, value: Any) -> Any:
         # A run-time value is passed as such; the function cannot assign to it.
         return Constant(value.ty) if isinstance(value, (Expr, StructVal)) else None
     if annotation is MISSING:
-        raise WujiSyntaxError(f"parameter `{name}` of the real function `{func.function.__name__}` must be type annotated")
+        raise WujiSyntaxError(f"Taichi function `{func.function.__name__}` parameter `{name}` must be type annotated")
     return annotation
 
 

@@ -11,19 +11,19 @@ if TYPE_CHECKING:
     from ..exceptions import WujiError
 
 
-def parameters(function: FunctionType) -> list[tuple[str, Any, Any]]:
-    """Return name, annotation and default of each parameter; `MISSING` where there is none."""
+def parameters(function: FunctionType, what: str = "functions") -> list[tuple[str, Any, Any]]:
+    """Return name, annotation and default of each parameter; `MISSING` where there is none. ``what`` are its like in messages."""
     from ..exceptions import WujiSyntaxError
 
     code = function.__code__
     if code.co_flags & 0x04:
-        raise WujiSyntaxError(f"Taichi kernels do not support variable positional parameters (i.e., *args): `{function.__name__}` needs a fixed number of parameters")
+        raise WujiSyntaxError(f"Taichi {what} do not support variable positional parameters (i.e., *args): `{function.__name__}` needs a fixed number of parameters")
     if code.co_flags & 0x08:
-        raise WujiSyntaxError(f"Taichi kernels do not support variable keyword parameters (i.e., **kwargs): `{function.__name__}` needs a fixed number of parameters")
+        raise WujiSyntaxError(f"Taichi {what} do not support variable keyword parameters (i.e., **kwargs): `{function.__name__}` needs a fixed number of parameters")
     if code.co_kwonlyargcount:
-        raise WujiSyntaxError(f"Taichi kernels do not support keyword parameters: `{function.__name__}` has keyword-only parameters")
+        raise WujiSyntaxError(f"Taichi {what} do not support keyword parameters: `{function.__name__}` has keyword-only parameters")
     if code.co_posonlyargcount:
-        raise WujiSyntaxError(f'Taichi kernels only support "positional or keyword" parameters: `{function.__name__}` has positional-only parameters')
+        raise WujiSyntaxError(f'Taichi {what} only support "positional or keyword" parameters: `{function.__name__}` has positional-only parameters')
     names = code.co_varnames[: code.co_argcount]
     defaults = function.__defaults__ or ()
     given = dict(zip(names[len(names) - len(defaults) :], defaults, strict=True))
