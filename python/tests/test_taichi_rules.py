@@ -136,3 +136,23 @@ def test_messages_of_operands():
     v = ti.Vector([1, 2, 3])
     with pytest.raises(ti.TaichiRuntimeError, match="value len does not match the swizzle pattern=xy"):
         v.xy = [1, 2, 3]
+
+
+def test_warnings_are_syntax_warnings():
+    def plain(x):
+        return x + 1
+
+    @ti.kernel
+    def unrolls():
+        for _ in ti.static(range(40)):
+            pass
+
+    @ti.kernel
+    def calls() -> ti.i32:
+        x = 1
+        return plain(x)
+
+    with pytest.warns(SyntaxWarning, match="You are unrolling more than 32 iterations, so the compile time may be extremely long"):
+        unrolls()
+    with pytest.warns(SyntaxWarning, match='Calling non-taichi function "plain"'):
+        assert calls() == 2

@@ -54,6 +54,10 @@ class WujiSpecError(WujiTypeError, ValueError):
     """Something that does not name a scalar type. Also a `ValueError`, as in Taichi."""
 
 
+class CompilationWarning(SyntaxWarning, UserWarning):
+    """Something in a kernel that is legal, but probably not intended. A `SyntaxWarning`, as in Taichi."""
+
+
 class WujiRuntimeError(WujiError, RuntimeError):
     """An error outside the compiler: in a launch, a field layout or the data."""
 
@@ -131,6 +135,7 @@ TaichiAssertionError = WujiAssertionError
 TaichiRuntimeTypeError = WujiRuntimeTypeError
 
 __all__ = [
+    "CompilationWarning",
     "NotYet",
     "TaichiAssertionError",
     "TaichiCompilationError",

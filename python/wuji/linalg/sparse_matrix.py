@@ -297,7 +297,7 @@ class SparseMatrix:
 
         x = as_vector(other, self.dtype, "SparseMatrix @")
         if len(x) != self.m:
-            raise WujiRuntimeError(f"shape mismatch: `@` of a sparse matrix {self.shape} and a vector with {len(x)} components")
+            raise WujiAssertionError(f"Dimension mismatch between sparse matrix {self.shape} and vector ({len(x)},): shape mismatch of `@`")
         y = numpy.empty(self.n, dtype=self.dtype.numpy_name)
         self.matrix.apply(x, y)
         return like(y, other, self.dtype)

@@ -155,7 +155,7 @@ class Calls:
             raise WujiSyntaxError("`super` is not supported in kernels")
         if not self.static_depth and not _handles_run_time_values(f) and any(map(is_device, args)):
             self.warn(
-                f"Calling non-taichi function `{ast.unparse(node.func)}` in a kernel: it runs once, at compile time",
+                f'Calling non-taichi function "{ast.unparse(node.func)}" in a kernel: it runs once, at compile time\n  = help: consider turning it into a `ti.func`',
                 node,
             )
         return f(*args, **named)

@@ -9,6 +9,7 @@ from typing import Any
 
 from ... import _native
 from ...exceptions import (
+    CompilationWarning,
     WujiCompilationError,
     WujiError,
     WujiIndexError,
@@ -123,7 +124,7 @@ class FunctionCompiler(Statements, Loops, Calls, Expressions):
         key = (file, line, text)
         if key not in self.cx.runtime.warned:
             self.cx.runtime.warned.add(key)
-            warnings.warn_explicit(text, UserWarning, file, line)
+            warnings.warn_explicit(text, CompilationWarning, file, line)
 
 
 def _end(node: ast.AST) -> tuple[int, int] | None:

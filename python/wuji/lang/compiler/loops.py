@@ -287,7 +287,8 @@ class Loops:
         limit = self.cx.runtime.config.unrolling_limit  # type: ignore[attr-defined]
         if limit and len(items) > limit:
             self.warn(
-                f"a static loop is unrolled {len(items)} times, which compiles slowly (unrolling_limit={limit})",
+                f"You are unrolling more than {limit} iterations, so the compile time may be extremely long: the loop is unrolled {len(items)} times\n"
+                "  = help: use a loop without `ti.static`, or disable this warning with `ti.init(unrolling_limit=0)`",
                 node,
             )
         self.loops.append(Loop("static", None, None, self.depth))
