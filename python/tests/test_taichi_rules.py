@@ -156,3 +156,23 @@ def test_warnings_are_syntax_warnings():
         unrolls()
     with pytest.warns(SyntaxWarning, match='Calling non-taichi function "plain"'):
         assert calls() == 2
+
+
+def test_classes_of_arrays():
+    scalars, vectors, matrices = ti.ndarray(ti.f32, 2), ti.Vector.ndarray(2, ti.f32, 2), ti.Matrix.ndarray(2, 2, ti.f32, 2)
+    classes = (ti.ScalarNdarray, ti.VectorNdarray, ti.MatrixNdarray)
+    for k, array in enumerate((scalars, vectors, matrices)):
+        assert [isinstance(array, c) for c in classes] == [c == k for c in range(3)]
+        assert isinstance(array, ti.Ndarray)
+    assert (vectors.n, vectors.m, matrices.n, matrices.m) == (2, 1, 2, 2)
+    with pytest.raises(ValueError, match="Invalid boundary argument: wrap"):
+        ti.types.ndarray(boundary="wrap")
+
+
+@pytest.mark.parametrize("text", ["64", "f64"])
+def test_default_types_of_the_environment(text, monkeypatch):
+    monkeypatch.setenv("TI_DEFAULT_FP", text)
+    monkeypatch.setenv("TI_DEFAULT_IP", text.replace("f", "i"))
+    ti.init(arch=ti.cpu, offline_cache=False, verbose=False)
+    assert ti.field(float, 2).dtype is ti.f64
+    assert ti.field(int, 2).dtype is ti.i64

@@ -194,7 +194,7 @@ class NdarrayType:
             # The shape is taken from the array at the call.
             dtype = ElementRank(element_dim, dtype)
         if boundary not in ("unsafe", "clamp"):
-            raise ValueError(f"`boundary` must be 'unsafe' or 'clamp', not {boundary!r}")
+            raise ValueError(f"Invalid boundary argument: {boundary}: it must be 'unsafe' or 'clamp'")
         self.dtype = dtype
         self.ndim = ndim
         self.needs_grad = needs_grad

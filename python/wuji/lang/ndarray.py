@@ -221,8 +221,8 @@ class ScalarNdarray(Ndarray):
     pass
 
 
-class MatrixNdarray(Ndarray):
-    """An array of matrices."""
+class _TensorNdarray(Ndarray):
+    """An array of vectors or matrices."""
 
     @property
     def n(self) -> int:
@@ -235,8 +235,12 @@ class MatrixNdarray(Ndarray):
         return self.element_shape[1] if len(self.element_shape) > 1 else 1
 
 
-class VectorNdarray(MatrixNdarray):
-    pass
+class MatrixNdarray(_TensorNdarray):
+    """An array of matrices."""
+
+
+class VectorNdarray(_TensorNdarray):
+    """An array of vectors."""
 
 
 class Element(Vector):

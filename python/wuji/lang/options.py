@@ -252,6 +252,8 @@ def read(arch: Any, given: dict[str, Any], fallback: bool = True) -> Config:
             value = dtypes.need_scalar(given.pop(name))
         elif os.environ.get(f"TI_{name.upper()}"):
             text = os.environ[f"TI_{name.upper()}"]
+            if text in ("32", "64"):
+                text = ("f" if name == "default_fp" else "i") + text  # as Taichi spells it
             if text not in dtypes._BY_NAME:
                 raise WujiOptionError(f"the environment variable TI_{name.upper()} must name a scalar type, not {text!r}", "W0609")
             value = dtypes.by_name(text)
