@@ -69,7 +69,7 @@ def test_invalid_format_specifications_are_rejected():
     def f(x: ti.f32):
         print(f"{x:d}")
 
-    with pytest.raises(ti.TaichiTypeError, match="not valid for floats"):
+    with pytest.raises(ti.TaichiTypeError, match="it is not a format of floats"):
         f(1.0)
 
 
@@ -99,3 +99,21 @@ def test_format_specifications_match_python(capsys):
 
     f(1234.5, 255)
     assert capsys.readouterr().out == "1.234500e+03 1.23e+03 1234.5 ff FF|[1.2e+03, 1.2e+03]\n"
+
+
+def test_formats_fit_the_types_of_values():
+    @ti.kernel
+    def integer(x: ti.i32):
+        print(f"{x:.2f}")
+
+    @ti.kernel
+    def vector(x: ti.i32):
+        print(f"{ti.Vector([x, x]):e}")
+
+    @ti.kernel
+    def number(x: ti.f32):
+        print("{:d}".format(x))
+
+    for kernel, spec, dtype in ((integer, ".2f", "i32"), (vector, "e", "i32"), (number, "d", "f32")):
+        with pytest.raises(ti.TaichiTypeError, match=f"'{spec}' doesn't match '{dtype}'"):
+            kernel(1)
