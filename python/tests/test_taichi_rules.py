@@ -176,3 +176,27 @@ def test_default_types_of_the_environment(text, monkeypatch):
     ti.init(arch=ti.cpu, offline_cache=False, verbose=False)
     assert ti.field(float, 2).dtype is ti.f64
     assert ti.field(int, 2).dtype is ti.i64
+
+
+def test_positional_arguments_of_constructors():
+    x = ti.Matrix.field(2, 2, ti.f32, (3, 2), "ji", "x", (1, -1), True)
+    assert x.shape == (3, 2) and x.grad is not None
+    x[1, -1] = [[1, 2], [3, 4]]
+    assert x.to_numpy()[0, 0].tolist() == [[1, 2], [3, 4]]
+    y = ti.Vector.field(2, ti.i32, 3, None, "y", 5)
+    y[5] = [1, 2]
+    assert y.to_numpy().tolist() == [[1, 2], [0, 0], [0, 0]]
+
+
+def test_positional_members_of_argument_packs():
+    pack = ti.types.argpack(a=ti.i32, v=ti.math.vec2)
+
+    @ti.kernel
+    def f(p: pack) -> ti.f32:
+        return p.a + p.v.sum()
+
+    assert f(pack(1, ti.math.vec2(2, 3))) == f(pack(1, v=ti.math.vec2(2, 3))) == 6
+    with pytest.raises(TypeError, match="has 2 members, not 3"):
+        pack(1, ti.math.vec2(2, 3), 4)
+    with pytest.raises(TypeError, match="two values for `a`"):
+        pack(1, a=1, v=ti.math.vec2(2, 3))

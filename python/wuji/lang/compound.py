@@ -255,10 +255,16 @@ class ArgPackType(CompoundType):
     def __init__(self, **members: Any) -> None:
         self.members = members
 
-    def __call__(self, **values: Any) -> Any:
+    def __call__(self, *args: Any, **values: Any) -> Any:
         from .argpack import ArgPack
 
-        return ArgPack(self, values)
+        if len(args) > len(self.members):
+            raise WujiTypeError(f"{self} has {len(self.members)} members, not {len(args)}")
+        named = dict(zip(self.members, args, strict=False))
+        twice = named.keys() & values.keys()
+        if twice:
+            raise WujiTypeError(f"{self} got two values for `{min(twice)}`")
+        return ArgPack(self, named | values)
 
     def __repr__(self) -> str:
         return "<argpack " + ", ".join(f"{k}: {v}" for k, v in self.members.items()) + ">"

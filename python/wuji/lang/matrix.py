@@ -325,11 +325,11 @@ class Matrix(Operators, metaclass=_MatrixClass):
 
     @classmethod
     @context.python_only
-    def field(cls, n: int, m: Any = None, dtype: Any = None, shape: Any = None, **options: Any) -> Any:
+    def field(cls, n: int, m: Any = None, dtype: Any = None, shape: Any = None, *more: Any, **options: Any) -> Any:
         """Create a field of matrices."""
         from . import field
 
-        return field.matrix_field(MatrixType(n, m, 2, dtype), shape=shape, **options)
+        return field.matrix_field(MatrixType(n, m, 2, dtype), shape, *more, **options)
 
     @classmethod
     @context.python_only
@@ -347,11 +347,11 @@ class Vector(Matrix):
 
     @classmethod
     @context.python_only
-    def field(cls, n: int, dtype: Any = None, shape: Any = None, **options: Any) -> Any:  # type: ignore[override]
+    def field(cls, n: int, dtype: Any = None, shape: Any = None, *more: Any, **options: Any) -> Any:  # type: ignore[override]
         """Create a field of vectors."""
         from . import field
 
-        return field.matrix_field(MatrixType(n, 1, 1, dtype), shape=shape, **options)
+        return field.matrix_field(MatrixType(n, 1, 1, dtype), shape, *more, **options)
 
     @classmethod
     @context.python_only
