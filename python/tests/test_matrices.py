@@ -507,3 +507,21 @@ def test_arrays_of_fields_of_columns() -> None:
         x.fill(0)
     with pytest.raises(ValueError, match="does not match the numpy array shape"):
         x.from_numpy(np.zeros((3, 3), np.float32))
+
+
+def test_typed_vectors_print_with_their_precision() -> None:
+    @ti.kernel
+    def tenths() -> ti.math.vec2:
+        return ti.math.vec2(0.1, 0.7)
+
+    assert str(tenths()) == "[0.1 0.7]"
+    assert tenths().to_numpy().dtype == np.float32
+    assert str(tenths() * 2 - 0.1) == "[0.1 1.3]"
+    assert (ti.math.vec2(1, 2) * ti.Vector([1.0, 2.0])).to_numpy().dtype == np.float64
+    assert (ti.math.ivec2(1, 2) * 1.5).to_numpy().tolist() == [1.5, 3.0]
+    x = ti.Vector.field(2, ti.f32, 1)
+    x[0] = [0.1, 0.7]
+    assert str(x[0]) == "[0.1        0.69999999]"
+    assert x[0].to_numpy().dtype == np.float64
+    x[0][0:2] = [1, 2]
+    assert x.to_numpy().tolist() == [[1, 2]]

@@ -200,23 +200,34 @@ class Matrix(Operators, metaclass=_MatrixClass):
             return f"<{self.type}>"
         import numpy
 
-        return str(numpy.array(self.to_list()))
+        return str(numpy.array(self.to_list(), dtype=self._numpy_name()))
 
     __str__ = __repr__
+
+    def _numpy_name(self) -> str | None:
+        """Return the type of the entries in NumPy. Without an explicit type, they are Python's numbers, with the precision that they have there."""
+        return None if self._dtype is None else self._dtype.numpy_name
 
     def _map(self, f: Callable[..., Any], *args: Any) -> Any:
         """Apply a function component-wise. Scalar arguments broadcast."""
         columns: list[Any] = []
+        types: set[DataType | None] = set()
         for a in args:
             if isinstance(a, (list, tuple)) or hasattr(a, "tolist") and getattr(a, "shape", ()) != ():
                 a = Matrix(a)
+            if type(a) not in (int, float, bool):
+                types.add(a._dtype if isinstance(a, Matrix) and a._numpy_name() is not None else None)
             if isinstance(a, Matrix):
                 if a.shape != self.shape:
                     raise WujiShapeError(f"operands could not be broadcast together: shape mismatch: {list(self.shape)} and {list(a.shape)}")
                 columns.append(a.entries)
             else:
                 columns.append([a] * len(self.entries))
-        return Matrix._of([f(*row) for row in zip(*columns, strict=True)], self.shape)
+        results = [f(*row) for row in zip(*columns, strict=True)]
+        # As in NumPy, Python's numbers do not change the type of floats.
+        common = types.pop() if len(types) == 1 else None
+        keeps = common is not None and common.is_float and all(type(x) is float for x in results)
+        return Matrix._of(results, self.shape, common if keeps else None)
 
     def to_list(self) -> list[Any]:
         """Return the entries as a list, or as a list of rows for a matrix."""
@@ -229,9 +240,7 @@ class Matrix(Operators, metaclass=_MatrixClass):
         import numpy
 
         shape = (self.n, self.m) if keep_dims else self.shape
-        # Without an explicit type, entries are Python's numbers, with the precision that they have there.
-        dtype = None if self._dtype is None else self._dtype.numpy_name
-        return numpy.array(self.entries, dtype=dtype).reshape(shape)
+        return numpy.array(self.entries, dtype=self._numpy_name()).reshape(shape)
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         array = self.to_numpy()

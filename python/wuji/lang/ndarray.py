@@ -258,7 +258,15 @@ class Element(Vector):
         object.__setattr__(made, "_at", at)
         return made
 
+    def _numpy_name(self) -> str | None:
+        """Elements are read as Python's numbers."""
+        return None
+
     def __setitem__(self, at: Any, value: Any) -> None:
+        if any(isinstance(p, slice) for p in (at if isinstance(at, tuple) else (at,))):
+            Matrix.__setitem__(self, at, value)
+            self._from.set(self._at, tuple(self.entries))
+            return
         number: Any = self._number(at)
         assert self._dtype is not None
         try:
@@ -283,6 +291,7 @@ class MatrixElement(Matrix):
     __setitem__ = Element.__setitem__
     __setattr__ = Element.__setattr__
     fill = Element.fill
+    _numpy_name = Element._numpy_name
 
 
 def flat_value(ty: Any, value: Any) -> Any:
