@@ -11,6 +11,7 @@ use crate::tier::Tier;
 use std::ffi::CString;
 use std::sync::{Arc, Mutex};
 use wuji_ir::Result;
+use wuji_ir::entities::Func;
 use wuji_ir::module::{LocalRole, Module, SiteKind};
 use wuji_ir::ops::{Op, Space};
 use wuji_ir::types::Scalar;
@@ -75,6 +76,8 @@ pub(crate) struct Image {
     stack: usize,
     /// For each tree: whether a launch may activate cells.
     activates: Vec<bool>,
+    /// For each task: whether the threads of a block reduce values together.
+    reduces: Vec<bool>,
     /// Whether it draws random numbers.
     draws: bool,
 }
@@ -102,6 +105,11 @@ impl Image {
             kernels: ptx.kernels.clone(),
             stack: ptx.stack,
             activates: activates.collect(),
+            reduces: module
+                .tasks
+                .iter()
+                .map(|t| reduces(module, t.func))
+                .collect(),
         }
     }
 
@@ -109,13 +117,15 @@ impl Image {
         self.code.len()
     }
 
-    /// The cached form: after the names come the stack size, whether it draws random numbers, and the trees.
+    /// The cached form: after the names come the stack size, whether it draws random numbers, the trees, and the tasks.
     pub(crate) fn object(&self, timings: Timings) -> Object {
         let mut symbols = self.kernels.clone();
         symbols.push(self.stack.to_string());
         symbols.push(self.draws.to_string());
-        let trees = self.activates.iter();
-        symbols.push(trees.map(|a| if *a { '1' } else { '0' }).collect());
+        for bits in [&self.activates, &self.reduces] {
+            let digits = bits.iter().map(|bit| if *bit { '1' } else { '0' });
+            symbols.push(digits.collect());
+        }
         Object {
             code: vec![self.code.clone()],
             symbols,
@@ -125,7 +135,9 @@ impl Image {
 
     pub(crate) fn of_object(object: Object) -> Option<Image> {
         let mut kernels = object.symbols;
-        let trees = kernels.pop()?;
+        let bits = |digits: String| digits.chars().map(|c| c == '1').collect();
+        let reduces = bits(kernels.pop()?);
+        let activates = bits(kernels.pop()?);
         let draws = kernels.pop()?.parse().ok()?;
         let stack = kernels.pop()?.parse().ok()?;
         Some(Image {
@@ -133,7 +145,8 @@ impl Image {
             code: object.code.into_iter().next()?,
             kernels,
             stack,
-            activates: trees.chars().map(|c| c == '1').collect(),
+            activates,
+            reduces,
         })
     }
 }
@@ -159,10 +172,8 @@ impl CudaProgram {
             let function = loaded.function(&name)?;
             let block = threads_of_block(&module.tasks[plan.number]);
             let each = function.max_active_blocks(block, 0)?.max(1);
-            let task = &module.funcs[module.tasks[plan.number].func];
-            let reduces = (task.locals.values()).any(|l| l.role == LocalRole::Accumulator);
             tasks.push(GpuTask {
-                reduces,
+                reduces: image.reduces.get(plan.number).copied().unwrap_or(true),
                 plan,
                 block,
                 blocks: each * context.info().multiprocessors,
@@ -184,5 +195,30 @@ impl CudaProgram {
             info: Mutex::default(),
             module: loaded,
         })
+    }
+}
+
+/// Whether the threads of a block reduce values together in a task.
+fn reduces(module: &Module, func: Func) -> bool {
+    let mut locals = module.funcs[func].locals.values();
+    locals.any(|l| l.role == LocalRole::Accumulator)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cached_image_has_all_properties() {
+        let image = Image {
+            code: b"code".to_vec(),
+            kernels: vec!["one".into(), "two".into()],
+            stack: 4096,
+            activates: vec![false, true, false],
+            reduces: vec![true, false],
+            draws: true,
+        };
+        let object = image.object(Timings::default());
+        assert_eq!(Image::of_object(object), Some(image));
     }
 }
