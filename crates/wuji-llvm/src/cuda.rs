@@ -6,6 +6,7 @@ use crate::libdevice;
 use crate::optimize;
 use crate::stack;
 use crate::target::Host;
+use crate::threads::on_large_stack;
 use inkwell::targets::FileType;
 use std::time::Instant;
 use wuji_compile::{Functions, Lowered};
@@ -84,7 +85,7 @@ pub fn ptx(lowered: &Lowered, sm: u32) -> Result<Ptx> {
         vector_math: false,
     };
     let begun = Instant::now();
-    jit::on_large_stack(|| {
+    on_large_stack(|| {
         let level = inkwell::OptimizationLevel::Default;
         let machine = host.machine(level)?;
         jit::in_context(|context| {

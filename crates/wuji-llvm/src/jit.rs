@@ -2,11 +2,13 @@
 
 use crate::abi::TaskFn;
 use crate::codegen::{self, Tuning};
+use crate::exit::{self, Use};
 use crate::link::{Linker, Loaded};
 use crate::optimize::{self, Effort};
 use crate::perf;
 use crate::room::room_for_llvm;
 use crate::target::{Host, Machines, llvm_version};
+use crate::threads::{on_large_stack, on_threads};
 use inkwell::context::Context;
 use inkwell::llvm_sys::LLVMDiagnosticSeverity;
 use inkwell::llvm_sys::core::{
@@ -186,12 +188,10 @@ pub enum Text {
     Assembly,
 }
 
-/// LLVM recurses deeply on long expressions; its threads get this much stack.
-const STACK_BYTES: usize = 64 << 20;
-
 impl Jit {
     /// A compiler for the processor that it runs on.
     pub fn new(options: &JitOptions) -> Result<Jit> {
+        let _use = Use::begin()?;
         let asked = |name: &str| std::env::var_os(name).is_some_and(|v| v != "0" && !v.is_empty());
         let mut options = options.clone();
         options.perf |= asked("WUJI_PERF");
@@ -315,31 +315,11 @@ impl Jit {
         let started = Instant::now();
         let symbols = symbols(lowered);
         let parts = self.parts(lowered);
-        let done: Vec<Result<(Vec<u8>, Timings)>> =
-            std::thread::scope(|scope| {
-                let threads: Vec<_> = parts
-                    .iter()
-                    .map(|part| {
-                        let names: Vec<String> = part.iter().map(|t| symbols[*t].clone()).collect();
-                        std::thread::Builder::new()
-                            .name("wuji-compile".into())
-                            .stack_size(STACK_BYTES)
-                            .spawn_scoped(scope, move || {
-                                self.build_part(lowered, part, &names, effort, stopped)
-                            })
-                    })
-                    .collect();
-                threads
-                    .into_iter()
-                    .map(|thread| match thread {
-                        Ok(thread) => thread.join().unwrap_or_else(|_| {
-                            Err(Error::new("W0507", "a compiler thread has panicked"))
-                        }),
-                        Err(e) => Err(Error::new("W0507", "cannot start a compiler thread")
-                            .note(e.to_string())),
-                    })
-                    .collect()
-            });
+        let work = parts.iter().map(|part| {
+            let names: Vec<String> = part.iter().map(|t| symbols[*t].clone()).collect();
+            move || self.build_part(lowered, part, &names, effort, stopped)
+        });
+        let done = on_threads(work.collect());
         let mut timings = Timings::default();
         let mut code = Vec::new();
         for part in done {
@@ -473,8 +453,8 @@ impl Jit {
         stopped: &dyn Fn() -> bool,
     ) -> Result<(Vec<u8>, Timings)> {
         let check_stopped = || {
-            if stopped() {
-                Err(Error::new("W0511", "the compilation was cancelled"))
+            if stopped() || exit::is_exiting() {
+                Err(exit::cancelled())
             } else {
                 Ok(())
             }
@@ -542,6 +522,7 @@ pub(crate) fn finish_module(
 
 /// Runs `work` in a context of its own that turns LLVM's diagnostics into errors.
 pub(crate) fn in_context<T>(work: impl FnOnce(&Context) -> Result<T>) -> Result<T> {
+    let _use = Use::begin()?;
     // Must outlive the context that points to it.
     let problems: Mutex<Vec<String>> = Mutex::new(Vec::new());
     let context = Context::create();
@@ -586,19 +567,6 @@ fn large_frame(problem: &str) -> Error {
     )
     .note("a function that calls itself is on the stack many times")
     .help("keep the data in a field, or make vectors, matrices and arrays smaller")
-}
-
-/// Runs `work` on a thread with enough stack for LLVM.
-pub(crate) fn on_large_stack<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
-    std::thread::scope(|scope| {
-        std::thread::Builder::new()
-            .name("wuji-compile".into())
-            .stack_size(STACK_BYTES)
-            .spawn_scoped(scope, work)
-            .map_err(|e| Error::new("W0507", "cannot start a compiler thread").note(e.to_string()))?
-            .join()
-            .unwrap_or_else(|_| Err(Error::new("W0507", "a compiler thread has panicked")))
-    })
 }
 
 /// Collects diagnostics, which LLVM would otherwise print before it aborts.
@@ -657,8 +625,10 @@ fn symbols(lowered: &Lowered) -> Vec<String> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+    use inkwell::OptimizationLevel;
+    use inkwell::memory_buffer::MemoryBuffer;
     use wuji_compile::Options;
 
     fn lowered() -> Lowered {
@@ -667,8 +637,19 @@ mod tests {
         wuji_compile::compile(module, &Options::default()).unwrap()
     }
 
+    /// Compiles LLVM IR on this thread.
+    pub(crate) fn assembly(ir: &str) -> Result<Vec<u8>> {
+        let machine = Host::detect()?.machine(OptimizationLevel::Default)?;
+        in_context(|context| {
+            let buffer = MemoryBuffer::create_from_memory_range_copy(ir.as_bytes(), "ir");
+            let module = context.create_module_from_ir(buffer).map_err(refused)?;
+            let text = machine.write_to_memory_buffer(&module, FileType::Assembly);
+            Ok(text.map_err(refused)?.as_slice().to_vec())
+        })
+    }
+
     /// The message is the one on the page of its code.
-    fn check(error: &Error, expected: &str) {
+    pub(crate) fn check(error: &Error, expected: &str) {
         assert_eq!(error.to_string(), expected);
         let page = wuji_ir::codes::find(error.code).unwrap().page;
         assert!(page.contains(expected), "{page}");
@@ -694,15 +675,6 @@ mod tests {
         check(
             &made.unwrap_err(),
             "error[W0503]: LLVM could not compile the kernel\n  = note: <inline asm>:1:2: invalid instruction mnemonic 'nonsense'\n        nonsense %rax\n        ^~~~~~~~",
-        );
-    }
-
-    #[test]
-    fn a_panic_of_the_compiler_is_an_error() {
-        let error = on_large_stack::<()>(|| std::panic::panic_any("on purpose")).unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "error[W0507]: a compiler thread has panicked"
         );
     }
 }

@@ -12,6 +12,8 @@ pub mod abi;
 mod codegen;
 pub mod cuda;
 mod emit;
+mod exit;
+mod got;
 mod imports;
 mod jit;
 mod libdevice;
@@ -22,6 +24,7 @@ mod perf;
 mod room;
 mod stack;
 mod target;
+mod threads;
 
 pub use abi::{ArrayView, LaunchContext, ReportFn, TREE_ALIGN, TaskFn};
 pub use jit::{CompiledKernel, Jit, JitOptions, Object, Profile, Text, Timings};

@@ -1,5 +1,6 @@
 //! Loads object code into the process and unloads it, through LLVM's ORC.
 
+use crate::exit::Use;
 use crate::imports;
 use inkwell::llvm_sys::core::LLVMCreateMemoryBufferWithMemoryRangeCopy;
 use inkwell::llvm_sys::error::{
@@ -53,6 +54,7 @@ unsafe impl Sync for Loaded {}
 impl Linker {
     /// With `debugger`, loaded code is registered with gdb.
     pub(crate) fn new(debugger: bool) -> Result<Linker> {
+        let _use = Use::begin()?;
         let mut jit = std::ptr::null_mut();
         // SAFETY: a null builder means the defaults.
         check(unsafe { LLVMOrcCreateLLJIT(&mut jit, std::ptr::null_mut()) })?;
@@ -126,6 +128,7 @@ impl Linker {
 
     /// Loads the objects of one kernel and looks up the symbols.
     pub(crate) fn load(&self, objects: &[&[u8]], symbols: &[String]) -> Result<Loaded> {
+        let _use = Use::begin()?;
         let space = self.name_space()?;
         // SAFETY: the name space is live.
         let tracker = unsafe { LLVMOrcJITDylibCreateResourceTracker(space.0) };
@@ -213,6 +216,10 @@ impl Linker {
     }
 
     pub(crate) fn unload(&self, loaded: Loaded) {
+        // Where the process exits, there is nothing to free.
+        let Ok(_use) = Use::begin() else {
+            return;
+        };
         // SAFETY: the tracker is live and released once; no thread runs the code any more.
         unsafe {
             let error = LLVMOrcResourceTrackerRemove(loaded.tracker);
@@ -231,6 +238,11 @@ impl Linker {
 
 impl Drop for Linker {
     fn drop(&mut self) {
+        let Ok(_use) = Use::begin() else {
+            // The session reports to this list.
+            std::mem::forget(std::mem::take(&mut self.reasons));
+            return;
+        };
         // SAFETY: disposed of once; every `Loaded` keeps the linker alive through its owner.
         unsafe {
             let error = LLVMOrcDisposeLLJIT(self.jit);

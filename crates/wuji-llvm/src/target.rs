@@ -1,6 +1,6 @@
 //! The target machine.
 
-use crate::library;
+use crate::{exit, library, threads};
 use inkwell::OptimizationLevel;
 use inkwell::targets::{
     CodeModel, InitializationConfig, RelocMode, Target, TargetMachine, TargetTriple,
@@ -121,11 +121,13 @@ fn text(c: &std::ffi::CStr) -> String {
     c.to_string_lossy().into_owned()
 }
 
-/// Loads LLVM and registers its targets, once per process.
+/// Loads LLVM, prepares it for its errors and for the exit of the process, and registers its targets; once per process.
 fn initialize() -> Result<()> {
     static ONCE: Once = Once::new();
     library::find()?;
     ONCE.call_once(|| {
+        exit::watch();
+        threads::catch_fatal_errors();
         Target::initialize_x86(&InitializationConfig::default());
         Target::initialize_nvptx(&InitializationConfig {
             asm_parser: false,

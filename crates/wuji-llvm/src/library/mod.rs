@@ -12,8 +12,14 @@ pub(crate) fn find() -> wuji_ir::Result<()> {
     Ok(())
 }
 
+/// An address in LLVM.
+#[cfg(not(feature = "dynamic"))]
+pub(crate) fn address() -> *const std::ffi::c_void {
+    inkwell::llvm_sys::core::LLVMGetVersion as *const std::ffi::c_void
+}
+
 #[cfg(feature = "dynamic")]
-pub(crate) use dynamic::find;
+pub(crate) use dynamic::{address, find};
 
 #[cfg(feature = "dynamic")]
 mod functions;
@@ -39,6 +45,12 @@ mod dynamic {
     pub(crate) fn find() -> Result<()> {
         static FOUND: OnceLock<Result<()>> = OnceLock::new();
         FOUND.get_or_init(load).clone()
+    }
+
+    /// An address in LLVM, which must be loaded.
+    pub(crate) fn address() -> *const c_void {
+        // SAFETY: there is at least one slot, and `find` has filled it.
+        unsafe { slots().read() }
     }
 
     /// The paths to try, in order; the system's loader searches for names without a folder.
