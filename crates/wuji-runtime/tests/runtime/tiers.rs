@@ -250,25 +250,63 @@ fn programs_and_devices_can_be_dropped_during_a_compilation() {
     }
 }
 
+/// Set in processes that exit while they compile in the background.
+const EXITS: &str = "WUJI_TEST_EXIT_WHILE_COMPILING";
+
+/// Exits with code 7, this long after the compilation of the best tier was requested.
+fn exit_while_compiling(wait: Duration) -> ! {
+    // Neither device nor program is ever dropped.
+    let device = Box::leak(Box::new(device(Tier::Auto, 2)));
+    let program = device.load(long_increment(3000), &Options::default());
+    let program = Box::leak(Box::new(program.unwrap()));
+    let device: &Device = device;
+    std::thread::spawn(move || device.finish_compiling(program));
+    std::thread::sleep(wait);
+    std::process::exit(7);
+}
+
 /// A process that exits during a background compilation exits promptly and cleanly. The test starts itself.
 #[test]
 fn exit_during_a_compilation() {
-    const CHILD: &str = "WUJI_TEST_EXIT_WHILE_COMPILING";
-    if std::env::var_os(CHILD).is_some() {
-        // Neither device nor program is ever dropped.
-        let device = Box::leak(Box::new(device(Tier::Auto, 2)));
-        let program = device.load(long_increment(3000), &Options::default());
-        let program = Box::leak(Box::new(program.unwrap()));
-        let device: &Device = device;
-        std::thread::spawn(move || device.finish_compiling(program));
-        std::thread::sleep(Duration::from_millis(30));
-        std::process::exit(7);
+    if std::env::var_os(EXITS).is_some() {
+        exit_while_compiling(Duration::from_millis(30));
     }
     let started = Instant::now();
     let child = only("tiers::exit_during_a_compilation")
-        .env(CHILD, "1")
+        .env(EXITS, "1")
         .output()
         .unwrap();
     assert_eq!(child.status.code(), Some(7), "{child:?}");
     assert!(started.elapsed() < Duration::from_secs(60));
+}
+
+/// The first tier comes from the cache, so LLVM runs in the background only. The globals that it creates there are not
+/// destroyed while it runs. The test starts itself.
+#[test]
+fn exit_during_the_only_compilation() {
+    if let Some(wait) = std::env::var_os(EXITS) {
+        let wait = wait.to_str().unwrap().parse().unwrap();
+        exit_while_compiling(Duration::from_millis(wait));
+    }
+    let cache = std::env::temp_dir().join(format!("wuji-exit-{}", std::process::id()));
+    for wait in (0..48).step_by(3) {
+        let child = only("tiers::exit_during_the_only_compilation")
+            .env(EXITS, wait.to_string())
+            .env("WUJI_CACHE", "on")
+            .env("WUJI_CACHE_DIR", &cache)
+            .output()
+            .unwrap();
+        assert_eq!(child.status.code(), Some(7), "{wait} ms: {child:?}");
+        forget_best_tier(&cache);
+    }
+    std::fs::remove_dir_all(&cache).unwrap();
+}
+
+fn forget_best_tier(cache: &std::path::Path) {
+    for entry in std::fs::read_dir(cache).unwrap() {
+        let path = entry.unwrap().path();
+        if path.to_string_lossy().ends_with("-best.wuji") {
+            std::fs::remove_file(path).unwrap();
+        }
+    }
 }
