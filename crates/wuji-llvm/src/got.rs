@@ -160,3 +160,41 @@ unsafe fn replace(slot: usize, to: usize, read_only: bool) -> bool {
     unsafe { AtomicUsize::from_ptr(slot as *mut usize) }.store(to, Ordering::Release);
     protect(libc::PROT_READ)
 }
+
+#[cfg(all(test, target_arch = "x86_64", target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    extern "C" fn answer() -> libc::pid_t {
+        42
+    }
+
+    /// An import of this program, whose GOT is read-only.
+    #[test]
+    fn imports_are_redirected() {
+        let inside = answer as *const c_void;
+        let name = c"getppid";
+        // SAFETY: a call without arguments; the symbol exists.
+        let (parent, original) = unsafe {
+            let original = libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr());
+            (libc::getppid(), original)
+        };
+        // SAFETY: both functions have the same signature.
+        unsafe {
+            assert!(redirect(inside, name, answer as *const c_void));
+            assert_eq!(libc::getppid(), 42);
+            assert!(redirect(inside, name, original));
+            assert_eq!(libc::getppid(), parent);
+        }
+    }
+
+    #[test]
+    fn unknown_imports_and_addresses_are_not() {
+        let to = answer as *const c_void;
+        // SAFETY: nothing is redirected.
+        unsafe {
+            assert!(!redirect(to, c"no_such_function", to));
+            assert!(!redirect(std::ptr::null(), c"getppid", to));
+        }
+    }
+}

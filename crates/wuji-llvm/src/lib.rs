@@ -3,8 +3,9 @@
 //! [`Jit`] compiles a [`Lowered`](wuji_compile::Lowered) module for the host processor and loads it; a
 //! [`CompiledKernel`] holds the addresses of its tasks and unloads them when dropped.
 //!
-//! Architecture invariant: everything that reaches LLVM is legal, because LLVM aborts the process on invalid
-//! input. What the backend does not support is an error `W05xx`.
+//! Architecture invariant: everything that reaches LLVM is legal, because LLVM has undefined behavior on invalid
+//! input. What the backend does not support is an error `W05xx`. Fatal errors that LLVM reports become errors, too
+//! (`threads`), and its globals live as long as a thread uses them (`exit`).
 
 #![allow(unsafe_code)]
 
