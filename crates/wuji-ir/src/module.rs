@@ -421,6 +421,17 @@ impl Bound {
 }
 
 impl Function {
+    /// Moves a local to a temp of its type, in all accesses so far.
+    pub fn move_to_temp(&mut self, local: Local, temp: Temp) {
+        for inst in self.insts.values_mut() {
+            if let Some(access) = inst.op.access_mut()
+                && access.place == Place::Local(local)
+            {
+                access.place = Place::Temp(temp);
+            }
+        }
+    }
+
     /// A function with parameters and an empty body that is still `unreachable`.
     pub fn new(name: impl Into<String>, params: &[Type], results: &[Type]) -> Function {
         let mut f = Function {

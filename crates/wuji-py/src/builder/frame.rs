@@ -84,13 +84,7 @@ impl Frame {
     /// Moves a variable to memory that all iterations reach.
     pub(super) fn share(&mut self, local: Local, temp: Temp) {
         self.shared.push((local, temp));
-        for inst in self.func.insts.values_mut() {
-            if let Some(access) = inst.op.access_mut()
-                && access.place == Place::Local(local)
-            {
-                access.place = Place::Temp(temp);
-            }
-        }
+        self.func.move_to_temp(local, temp);
     }
 
     /// Where a variable is.

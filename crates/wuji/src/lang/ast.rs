@@ -265,6 +265,30 @@ pub enum Binary {
     Ge,
 }
 
+impl Binary {
+    /// The atomic update of `a op= b`, if there is one.
+    pub fn atomic(self) -> Option<Atomic> {
+        match self {
+            Binary::Add => Some(Atomic::Add),
+            Binary::Sub => Some(Atomic::Sub),
+            Binary::Mul => Some(Atomic::Mul),
+            Binary::BitAnd => Some(Atomic::And),
+            Binary::BitOr => Some(Atomic::Or),
+            Binary::BitXor => Some(Atomic::Xor),
+            Binary::Div
+            | Binary::Rem
+            | Binary::Shl
+            | Binary::Shr
+            | Binary::Eq
+            | Binary::Ne
+            | Binary::Lt
+            | Binary::Le
+            | Binary::Gt
+            | Binary::Ge => None,
+        }
+    }
+}
+
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Atomic {
     Add,

@@ -9,7 +9,7 @@ use super::mentions::{By, Change, Uses, leaves, root};
 use crate::lang::ast::{At, Expr, For};
 use wuji_ir::entities::{Field, Local};
 use wuji_ir::module::TempData;
-use wuji_ir::ops::{LoopHints, Place};
+use wuji_ir::ops::LoopHints;
 use wuji_ir::types::Type;
 use wuji_ir::verify::is_numbered;
 use wuji_ir::{Error, Result};
@@ -117,13 +117,7 @@ impl Body<'_, '_> {
     /// Moves a variable to memory that all iterations reach, wherever it was accessed so far.
     fn share(&mut self, var: u32, local: Local, ty: Type) {
         let temp = self.cx.module.temps.push(TempData { ty });
-        for inst in self.f.insts.values_mut() {
-            if let Some(access) = inst.op.access_mut()
-                && access.place == Place::Local(local)
-            {
-                access.place = Place::Temp(temp);
-            }
-        }
+        self.f.move_to_temp(local, temp);
         self.set(var, Binding::Temp(temp, ty));
     }
 

@@ -414,25 +414,8 @@ impl Body<'_, '_> {
             }
         };
         if shared {
-            let op = match op {
-                Binary::Add => Atomic::Add,
-                Binary::Sub => Atomic::Sub,
-                Binary::Mul => Atomic::Mul,
-                Binary::BitAnd => Atomic::And,
-                Binary::BitOr => Atomic::Or,
-                Binary::BitXor => Atomic::Xor,
-                Binary::Div
-                | Binary::Rem
-                | Binary::Shl
-                | Binary::Shr
-                | Binary::Eq
-                | Binary::Ne
-                | Binary::Lt
-                | Binary::Le
-                | Binary::Gt
-                | Binary::Ge => {
-                    return Err(self.fail(at, MISTAKE, "this operator is not atomic"));
-                }
+            let Some(op) = op.atomic() else {
+                return Err(self.fail(at, MISTAKE, "this operator is not atomic"));
             };
             self.update(at, op, &p, v)?;
         } else {

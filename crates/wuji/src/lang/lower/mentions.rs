@@ -195,23 +195,10 @@ pub(super) fn root(place: &'static Expr) -> Option<u32> {
 }
 
 fn by(op: Binary) -> By {
-    match op {
-        Binary::Add
-        | Binary::Sub
-        | Binary::Mul
-        | Binary::BitAnd
-        | Binary::BitOr
-        | Binary::BitXor => By::Operator,
-        Binary::Div
-        | Binary::Rem
-        | Binary::Shl
-        | Binary::Shr
-        | Binary::Eq
-        | Binary::Ne
-        | Binary::Lt
-        | Binary::Le
-        | Binary::Gt
-        | Binary::Ge => By::Assignment,
+    if op.atomic().is_some() {
+        By::Operator
+    } else {
+        By::Assignment
     }
 }
 
