@@ -41,6 +41,7 @@ impl Use {
             }
         }
         DEPTH.set(DEPTH.get() + 1);
+        wait_at_exit();
         Ok(Use(()))
     }
 }
@@ -62,7 +63,7 @@ pub(crate) fn abandon() {
 }
 
 /// Whether the process exits: compilations are given up.
-pub(crate) fn is_exiting() -> bool {
+pub fn is_exiting() -> bool {
     EXITING.load(Ordering::SeqCst)
 }
 
@@ -70,12 +71,30 @@ pub(crate) fn cancelled() -> Error {
     Error::new("W0511", "the compilation was cancelled")
 }
 
-/// Waits until no other thread uses LLVM. From then on none begins to.
-extern "C" fn wait() {
+/// Waits until no other thread uses LLVM: those that do stop after the step they are at. From then on none begins to. For
+/// programs that know that they are about to exit; otherwise the exit does it.
+pub fn before_exit() {
     EXITING.store(true, Ordering::SeqCst);
     let own = usize::from(DEPTH.get() > 0);
     while ACTIVE.load(Ordering::SeqCst) > own {
         std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+extern "C" fn wait() {
+    before_exit();
+}
+
+/// Where destructors are not intercepted, each use registers a handler anew, up to this many: LLVM creates most globals
+/// while it compiles for the first time.
+const MOST_HANDLERS: usize = 256;
+static HANDLERS: AtomicUsize = AtomicUsize::new(0);
+
+fn wait_at_exit() {
+    let more = |count| (count < MOST_HANDLERS).then_some(count + 1);
+    if (HANDLERS.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more)).is_ok() {
+        // SAFETY: the handler only accesses counters, and sleeps.
+        unsafe { libc::atexit(wait) };
     }
 }
 
@@ -111,15 +130,15 @@ extern "C" fn wait_and_destroy(destroy: *mut c_void) {
 /// Must be called once, after LLVM was loaded and before threads use it.
 pub(crate) fn watch() {
     extern "C" fn forked() {
-        // The threads of the parent do not exist in this process.
-        ACTIVE.store(0, Ordering::SeqCst);
+        // Of the threads of the parent, only this one exists here.
+        ACTIVE.store(usize::from(DEPTH.get() > 0), Ordering::SeqCst);
     }
-    // SAFETY: the handlers only access counters, and sleep.
-    unsafe {
-        libc::pthread_atfork(None, None, Some(forked));
-        libc::atexit(wait);
+    // SAFETY: the handler only accesses a counter.
+    unsafe { libc::pthread_atfork(None, None, Some(forked)) };
+    wait_at_exit();
+    if intercept() {
+        HANDLERS.store(MOST_HANDLERS, Ordering::Relaxed);
     }
-    intercept();
 }
 
 /// Covers the globals that LLVM creates from now on, if the library imports `__cxa_atexit`.

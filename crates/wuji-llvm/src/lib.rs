@@ -28,6 +28,7 @@ mod target;
 mod threads;
 
 pub use abi::{ArrayView, LaunchContext, ReportFn, TREE_ALIGN, TaskFn};
+pub use exit::{before_exit, is_exiting};
 pub use jit::{CompiledKernel, Jit, JitOptions, Object, Profile, Text, Timings};
 pub use optimize::Effort;
 pub use room::room_for_passes;

@@ -5,7 +5,6 @@
 //! process, sets the word that compiled code polls; compiled code then calls [`Stop::is_left`].
 
 use crate::backend::cpu::pool::forks;
-use crate::backend::cpu::tiered::{Compiling, is_exiting};
 use crate::stop::{Reason, Stop};
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
@@ -13,6 +12,7 @@ use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use wuji_ir::{Error, Result};
+use wuji_llvm::is_exiting;
 
 /// How often the callback of a thread is called.
 pub(crate) const PERIOD: Duration = Duration::from_millis(50);
@@ -330,11 +330,7 @@ impl Ticker {
 pub fn compile_aside<R: Send + 'static>(
     work: impl FnOnce() -> Result<R> + Send + 'static,
 ) -> Result<R> {
-    aside(
-        ("wuji-compile", "a compiler thread"),
-        Compiling::begin,
-        work,
-    )
+    aside(("wuji-compile", "a compiler thread"), work)
 }
 
 /// The same for a computation that no step of it can interrupt. Where this thread is interrupted, the other one runs to its end,
@@ -342,13 +338,12 @@ pub fn compile_aside<R: Send + 'static>(
 pub fn compute_aside<R: Send + 'static>(
     work: impl FnOnce() -> Result<R> + Send + 'static,
 ) -> Result<R> {
-    aside(("wuji-compute", "a thread"), || (), work)
+    aside(("wuji-compute", "a thread"), work)
 }
 
-/// Runs `work` on another thread if this one has a callback. A guard lives as long as that.
-fn aside<R: Send + 'static, G: Send + 'static>(
+/// Runs `work` on another thread if this one has a callback.
+fn aside<R: Send + 'static>(
     (name, thread): (&str, &str),
-    begin: impl FnOnce() -> G,
     work: impl FnOnce() -> Result<R> + Send + 'static,
 ) -> Result<R> {
     if !is_polled() {
@@ -357,7 +352,6 @@ fn aside<R: Send + 'static, G: Send + 'static>(
     let cancelled = Arc::new(AtomicBool::new(false));
     let theirs = Cancellation(Some(cancelled.clone()));
     let (sender, receiver) = sync_channel(1);
-    let guard = begin();
     std::thread::Builder::new()
         .name(name.into())
         .stack_size(STACK_BYTES)
@@ -365,7 +359,6 @@ fn aside<R: Send + 'static, G: Send + 'static>(
             COMPILATION.set(theirs.clone());
             // The requesting thread may have been interrupted.
             let _ = sender.send(with_poll(&|| !theirs.is_set(), work));
-            drop(guard);
         })
         .map_err(|e| Error::new("W0507", format!("cannot start {thread}")).note(e.to_string()))?;
     loop {

@@ -33,7 +33,6 @@ mod stop;
 mod tier;
 
 pub use backend::cpu::pool::{self, Pool};
-pub use backend::cpu::tiered::before_exit;
 pub use backend::{Backend, BackendKind, CodeTime, cuda};
 pub use device::Device;
 pub use instance::Instance;
@@ -47,3 +46,4 @@ pub use replay::Captured;
 pub use report::{Collected, ReportContext};
 pub use stop::{Interrupter, StopFlag};
 pub use tier::Tier;
+pub use wuji_llvm::before_exit;

@@ -17,14 +17,14 @@ use crate::remarks::Remarks;
 use crate::tier::Tier;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 use wuji_compile::{FIRST_PASSES, LATE_PASSES, Lowered, Options};
 use wuji_ir::module::Module;
 use wuji_ir::{Error, Result};
 use wuji_llvm::abi::TaskFn;
-use wuji_llvm::{CompiledKernel, Effort, Jit};
+use wuji_llvm::{CompiledKernel, Effort, Jit, is_exiting};
 
 /// The input of a best-tier compilation, and its cache slot.
 #[derive(Debug)]
@@ -324,7 +324,6 @@ impl Background {
         }
         queue.served = Some(forks());
         drop(queue);
-        wait_at_exit();
         let shared = self.shared.clone();
         let started = std::thread::Builder::new()
             .name("wuji-tier-up".into())
@@ -400,7 +399,6 @@ impl Shared {
     }
 
     fn serve(&self) {
-        let _compiling = Compiling::begin();
         while let Some(code) = self.next() {
             if let Some(origin) = code.begin() {
                 let made = catch_unwind(AssertUnwindSafe(|| self.compile(&code, &origin)));
@@ -439,10 +437,7 @@ impl Shared {
         if let Some(remarks) = &code.remarks {
             remarks.set(better.remarks());
         }
-        let stopped = || {
-            wait_at_exit();
-            self.is_stopped()
-        };
+        let stopped = || self.is_stopped();
         let object = self
             .jit
             .build_in_background(&better, Effort::Full, &stopped)?;
@@ -456,62 +451,6 @@ impl Shared {
             slot.keep(&better, &object, Tier::Best, &self.log);
         }
         Ok(made)
-    }
-}
-
-/// A thread that compiles, which the exit of the process waits for.
-#[derive(Debug)]
-pub(crate) struct Compiling(());
-
-impl Compiling {
-    pub(crate) fn begin() -> Compiling {
-        wait_at_exit();
-        COMPILING.fetch_add(1, Ordering::SeqCst);
-        Compiling(())
-    }
-}
-
-impl Drop for Compiling {
-    fn drop(&mut self) {
-        COMPILING.fetch_sub(1, Ordering::SeqCst);
-    }
-}
-
-/// Whether the process is about to exit: compilations are given up.
-pub(crate) fn is_exiting() -> bool {
-    EXITING.load(Ordering::SeqCst)
-}
-
-/// Threads in this process that compile beside another one.
-static COMPILING: AtomicUsize = AtomicUsize::new(0);
-static EXITING: AtomicBool = AtomicBool::new(false);
-
-/// The most handlers: LLVM creates its globals while it compiles for the first time.
-const MOST_HANDLERS: usize = 256;
-static HANDLERS: AtomicUsize = AtomicUsize::new(0);
-static FORKS: AtomicUsize = AtomicUsize::new(0);
-
-/// Waits until no thread of this process compiles beside another one: those that do stop after the step they are at. No better code is
-/// made from then on. For programs that know that they are about to exit.
-pub fn before_exit() {
-    EXITING.store(true, Ordering::SeqCst);
-    // Threads do not exist in a forked process.
-    while COMPILING.load(Ordering::SeqCst) > 0 && FORKS.load(Ordering::Relaxed) == forks() as usize
-    {
-        std::thread::sleep(Duration::from_millis(1));
-    }
-}
-
-/// At exit, LLVM destroys its globals: no thread may use it then. Handlers run in reverse order of registration, and
-/// LLVM creates many globals on first use; so this is called between its steps, too.
-fn wait_at_exit() {
-    extern "C" fn wait() {
-        before_exit();
-    }
-    FORKS.store(forks() as usize, Ordering::Relaxed);
-    if HANDLERS.fetch_add(1, Ordering::Relaxed) < MOST_HANDLERS {
-        // SAFETY: the handler only accesses counters, and sleeps.
-        unsafe { libc::atexit(wait) };
     }
 }
 
