@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 
 import wuji as ti
@@ -103,6 +104,23 @@ def test_promotion():
         ti.static_assert((a < b).dtype is ti.u1)
 
     f()
+
+
+@pytest.mark.parametrize("default", [ti.f32, ti.f64])
+def test_quotients_and_angles_of_integers_and_narrow_floats(default):
+    ti.init(arch=ti.cpu, default_fp=default, offline_cache=False, verbose=False)
+
+    @ti.kernel
+    def f(h: ti.f16, x: ti.f32, n: ti.i32) -> ti.f64:
+        ti.static_assert((h / h).dtype is ti.f16)
+        ti.static_assert((h / n).dtype is default and (n / h).dtype is default and (h / 2).dtype is default)
+        ti.static_assert((x / n).dtype is default and (n / x).dtype is default and (n / n).dtype is default)
+        ti.static_assert(ti.atan2(h, h).dtype is ti.f32 and ti.atan2(h, n).dtype is ti.f32 and ti.atan2(n, h).dtype is ti.f32)
+        ti.static_assert(ti.atan2(h, ti.f64(1)).dtype is ti.f64 and ti.atan2(n, n).dtype is default)
+        return ti.cast(n / h, ti.f64)
+
+    digits = np.float32 if default is ti.f32 else np.float64
+    assert f(3.1, 1.0, 11) == digits(11) / digits(np.float16(3.1))
 
 
 def test_default_types():

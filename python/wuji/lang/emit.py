@@ -181,8 +181,9 @@ def compare(op: str, a: Any, b: Any, what: str) -> Expr:
 
 
 def divide(a: Any, b: Any) -> Expr:
-    dtype = promote(element(a), element(b))
-    return binary("div", a, b, "/", dtype if dtype.is_float else defaults.fp)
+    """Divide as floats. Integers are of the default float type, also beside a narrower float."""
+    x, y = (dtype if dtype.is_float else defaults.fp for dtype in (element(a), element(b)))
+    return binary("div", a, b, "/", promote(x, y))
 
 
 def constant_int(value: Any) -> int | None:
@@ -332,9 +333,10 @@ def need_float(what: str, a: Any) -> None:
         raise WujiTypeError(f"'{what}' takes real inputs only, however '{dtype}' is provided\n  = help: convert it first, as in `ti.{what}(float(x))`")
 
 
-def float_binary(op: str, a: Any, b: Any, what: str) -> Expr:
+def atan2(a: Any, b: Any) -> Expr:
+    """Compute an angle in the promoted type of the operands, and at least in f32."""
     dtype = promote(element(a), element(b))
-    return binary(op, a, b, what, dtype if dtype.is_float else defaults.fp)
+    return binary("atan2", a, b, "atan2", promote(dtype if dtype.is_float else defaults.fp, dtypes.f32))
 
 
 def truth(value: Any) -> Expr:
