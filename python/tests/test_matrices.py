@@ -1,5 +1,7 @@
 """Vectors and matrices, in kernels and in Python."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -525,3 +527,41 @@ def test_typed_vectors_print_with_their_precision() -> None:
     assert x[0].to_numpy().dtype == np.float64
     x[0][0:2] = [1, 2]
     assert x.to_numpy().tolist() == [[1, 2]]
+
+
+def test_typed_vectors_compute_in_their_type() -> None:
+    vec3, ivec2 = ti.types.vector(3, ti.f32), ti.types.vector(2, ti.i32)
+    p, q = [1.1, 2.3, 3.7], [0.1, 7.7, 0.3]
+    v, w, x, y = vec3(p), vec3(q), np.float32(p), np.float32(q)
+    assert v.to_list() == x.tolist()
+    assert (v.sum(), v.dot(w)) == (x[0] + x[1] + x[2], x[0] * y[0] + x[1] * y[1] + x[2] * y[2])
+    assert (v.norm_sqr(), v.norm()) == ((x * x).sum(), np.sqrt((x * x).sum()))
+    assert v.cross(w).to_numpy().tolist() == np.cross(x, y).tolist()
+    assert v.outer_product(w).to_numpy().tolist() == np.outer(x, y).tolist()
+    m = ti.types.matrix(2, 2, ti.f32)([[1.1, 2.2], [3.3, 4.7]])
+    for result in (v.cross(w), v.outer_product(w), m @ m, m.transpose(), m.inverse(), m[:, 0], v.normalized()):
+        assert result.to_numpy().dtype == np.float32
+    assert m.trace() == np.float32(1.1) + np.float32(4.7)
+    v[0] = 0.1
+    assert v[0] == np.float32(0.1).item()
+    # Others have the precision of Python's numbers.
+    assert ti.Vector(p).dot(ti.Vector(q)) == p[0] * q[0] + p[1] * q[1] + p[2] * q[2]
+    assert ti.types.vector(3, ti.f64)(p).sum() == p[0] + p[1] + p[2]
+    # Integers wrap.
+    large = ivec2(2**30, 2**30)
+    assert (large * 2).to_list() == [-(2**31)] * 2
+    assert (large.sum(), large.dot(ivec2(4, 1))) == (-(2**31), 2**30)
+    assert ivec2(3, 4).norm() == 5.0
+    assert vec3(1e300)[0] == math.inf
+
+
+def test_typed_constants_of_kernels_are_promoted() -> None:
+    half, double = ti.types.vector(2, ti.f16)(0.1, 2), ti.types.vector(2, ti.f64)(0.1, 2)
+
+    @ti.kernel
+    def f() -> ti.f64:
+        ti.static_assert((half * half).dtype is ti.f16 and (half * 2.0).dtype is ti.f32)
+        ti.static_assert((double * 2).dtype is ti.f64 and (double * half).dtype is ti.f64)
+        return (double * 2)[0] + half[0]
+
+    assert f() == 0.2 + np.float32(np.float16(0.1))

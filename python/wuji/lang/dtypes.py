@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import struct
 from collections.abc import Callable
 from typing import Any
 
@@ -65,6 +67,17 @@ class DataType:
         if self.kind == "i" and value >> (self.bits - 1):
             value -= 1 << self.bits
         return value
+
+    def rounded(self, value: Any) -> Any:
+        """Return one of Python's numbers as a variable of this type holds it: a float rounds, an integer wraps. Other values are returned unchanged."""
+        if type(value) is int:
+            return self.wrap(value) if self.is_int else value
+        if type(value) is not float or not self.is_float or self.bits == 64:
+            return value
+        try:
+            return struct.unpack(self.format, struct.pack(self.format, value))[0]
+        except OverflowError:
+            return math.copysign(math.inf, value)
 
 
 i8 = int8 = DataType("i8", "i8", "i", 8, "int8", "b")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import functools
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from ..exceptions import WujiIndexError, WujiRuntimeError, WujiShapeError, WujiSyntaxError, WujiTypeError
@@ -99,7 +100,7 @@ class Matrix(Operators, metaclass=_MatrixClass):
         cls = Vector if len(shape) == 1 else Matrix
         made: Matrix = object.__new__(cls)
         if dtype is not None:
-            entries = [emit.convert_constant(x, dtype) for x in entries]
+            entries = [dtype.rounded(emit.convert_constant(x, dtype)) for x in entries]
         elif any(isinstance(x, float) for x in entries):
             # One float makes all entries float, also those assigned later.
             entries = [float(x) if isinstance(x, int) else x for x in entries]
@@ -108,6 +109,14 @@ class Matrix(Operators, metaclass=_MatrixClass):
         made._dtype = dtype
         made._truth = None
         return made
+
+    @staticmethod
+    def _computed(entries: list[Any], shape: tuple[int, ...], *operands: Any) -> Matrix:
+        """Make a result of the host. It has the type of its operands, if that is one for all and holds the entries."""
+        dtype = common_type(operands)
+        if dtype is not None and not all(type(x) is (float if dtype.is_float else int) for x in entries):
+            dtype = None
+        return Matrix._of(entries if dtype is None else [dtype.rounded(x) for x in entries], shape, dtype)
 
     # Shape and type.
     @property
@@ -187,6 +196,8 @@ class Matrix(Operators, metaclass=_MatrixClass):
             value = float(value)
         elif isinstance(value, float) and type(old) is int:
             value = emit.convert_constant(value, self._dtype or dtypes.i64)
+        if isinstance(value, float) and self._dtype is not None:
+            value = self._dtype.rounded(value)
         self.entries[number] = value
 
     def __call__(self, *at: Any) -> Any:
@@ -204,30 +215,27 @@ class Matrix(Operators, metaclass=_MatrixClass):
 
     __str__ = __repr__
 
+    def _host_type(self) -> DataType | None:
+        """Return the type of the entries in Python. Without an explicit type, they are Python's numbers, with the precision that they have there."""
+        return self._dtype
+
     def _numpy_name(self) -> str | None:
-        """Return the type of the entries in NumPy. Without an explicit type, they are Python's numbers, with the precision that they have there."""
-        return None if self._dtype is None else self._dtype.numpy_name
+        dtype = self._host_type()
+        return None if dtype is None else dtype.numpy_name
 
     def _map(self, f: Callable[..., Any], *args: Any) -> Any:
         """Apply a function component-wise. Scalar arguments broadcast."""
         columns: list[Any] = []
-        types: set[DataType | None] = set()
         for a in args:
             if isinstance(a, (list, tuple)) or hasattr(a, "tolist") and getattr(a, "shape", ()) != ():
                 a = Matrix(a)
-            if type(a) not in (int, float, bool):
-                types.add(a._dtype if isinstance(a, Matrix) and a._numpy_name() is not None else None)
             if isinstance(a, Matrix):
                 if a.shape != self.shape:
                     raise WujiShapeError(f"operands could not be broadcast together: shape mismatch: {list(self.shape)} and {list(a.shape)}")
                 columns.append(a.entries)
             else:
                 columns.append([a] * len(self.entries))
-        results = [f(*row) for row in zip(*columns, strict=True)]
-        # As in NumPy, Python's numbers do not change the type of floats.
-        common = types.pop() if len(types) == 1 else None
-        keeps = common is not None and common.is_float and all(type(x) is float for x in results)
-        return Matrix._of(results, self.shape, common if keeps else None)
+        return Matrix._computed([f(*row) for row in zip(*columns, strict=True)], self.shape, *args)
 
     def to_list(self) -> list[Any]:
         """Return the entries as a list, or as a list of rows for a matrix."""
@@ -369,6 +377,24 @@ class Vector(Matrix):
         from . import ndarray
 
         return ndarray.ndarray(MatrixType(n, 1, 1, dtype), shape, **options)
+
+
+def common_type(operands: Sequence[Any]) -> DataType | None:
+    """Return the type of what the host computes from vectors, matrices and numbers, or None if that is Python's.
+
+    As in NumPy, Python's numbers do not change the type of vectors. In a kernel, they have the default types, and types are promoted.
+    """
+    held = [a._host_type() if isinstance(a, Matrix) else None for a in operands]
+    if not any(held):
+        return None
+    if context.compiling() is not None:
+        found = [a.dtype if isinstance(a, Matrix) else dtypes.of_constant(a) for a in operands]
+        promoted = functools.reduce(dtypes.promote, [t for t in found if t is not None])
+        # Integers are unbounded until they are used.
+        return promoted if promoted.is_float else None
+    types = {t for t, a in zip(held, operands, strict=True) if type(a) not in (int, float, bool)}
+    only = types.pop() if len(types) == 1 else None
+    return None if only is dtypes.u1 else only
 
 
 def _holds(comparison: Any, truth: Callable[[list[Any]], bool]) -> Any:

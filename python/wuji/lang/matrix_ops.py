@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+from collections.abc import Callable
 from typing import Any
 
 from ..exceptions import WujiCompilationError, WujiIndexError, WujiShapeError, WujiTypeError
@@ -22,12 +23,20 @@ def _list(value: Any) -> list[Any]:
     return list(value.entries) if isinstance(value, Matrix) else emit.components(value)
 
 
-def _make(entries: list[Any], shape: tuple[int, ...]) -> Any:
+def _make(entries: list[Any], shape: tuple[int, ...], *operands: Any) -> Any:
     from .matrix import Matrix
 
     if _kernel(*entries):
         return emit.compose(entries, shape)
-    return Matrix._of(entries, shape, None)
+    return Matrix._computed(entries, shape, *operands)
+
+
+def _rounding(*operands: Any) -> Callable[[Any], Any]:
+    """Return the function that rounds what the host computes from vectors and matrices to their type."""
+    from .matrix import common_type
+
+    dtype = common_type(operands)
+    return (lambda x: x) if dtype is None else dtype.rounded
 
 
 def _need_rank(value: Any, ndim: int, what: str) -> None:
@@ -42,9 +51,9 @@ def _reduce(value: Any, op: str, host: Any) -> Any:
             # Bools count as integers.
             x = emit.convert(x, dtypes.defaults.ip)
         return Expr(context.builder().reduce(op, x.id), x.dtype)
-    result = value.entries[0]
+    result, rounded = value.entries[0], _rounding(value)
     for x in value.entries[1:]:
-        result = host(result, x)
+        result = rounded(host(result, x))
     return result
 
 
@@ -94,10 +103,12 @@ def cross(a: Any, b: Any) -> Any:
         x, y = emit.same(a, b, "cross")
         ty = x.ty if a.shape == (3,) else x.dtype
         return Expr(context.builder().cross(x.id, y.id), ty)
-    p, q = a.entries, b.entries
-    if a.shape == (2,):
-        return p[0] * q[1] - p[1] * q[0]
-    return _make([p[1] * q[2] - p[2] * q[1], p[2] * q[0] - p[0] * q[2], p[0] * q[1] - p[1] * q[0]], (3,))
+    rounded = _rounding(a, b)
+
+    def minor(i: int, j: int) -> Any:
+        return rounded(rounded(a.entries[i] * b.entries[j]) - rounded(a.entries[j] * b.entries[i]))
+
+    return minor(0, 1) if a.shape == (2,) else _make([minor(1, 2), minor(2, 0), minor(0, 1)], (3,), a, b)
 
 
 def outer_product(a: Any, b: Any) -> Any:
@@ -109,7 +120,8 @@ def outer_product(a: Any, b: Any) -> Any:
         x, y = emit.convert(a, dtype), emit.convert(b, dtype)
         ty = MatrixType(a.shape[0], b.shape[0], 2, dtype)  # checks the size
         return Expr(context.builder().outer(x.id, y.id), ty)
-    return _make([x * y for x in a.entries for y in b.entries], (a.shape[0], b.shape[0]))
+    rounded = _rounding(a, b)
+    return _make([rounded(x * y) for x in a.entries for y in b.entries], (a.shape[0], b.shape[0]), a, b)
 
 
 def norm_sqr(value: Any) -> Any:
@@ -119,8 +131,15 @@ def norm_sqr(value: Any) -> Any:
 
 def norm(value: Any, eps: Any = 0) -> Any:
     """Return the Euclidean (Frobenius) norm; ``eps`` is added to its square."""
+    return _of_square(value, eps, ops.sqrt)
+
+
+def _of_square(value: Any, eps: Any, root: Callable[[Any], Any]) -> Any:
     squared = norm_sqr(value)
-    return ops.sqrt(squared if _zero(eps) else ops.add(squared, eps))
+    if _kernel(squared, eps):
+        return root(squared if _zero(eps) else ops.add(squared, eps))
+    rounded = _rounding(value)
+    return rounded(root(rounded(squared + eps)))
 
 
 def _zero(value: Any) -> bool:
@@ -129,8 +148,7 @@ def _zero(value: Any) -> bool:
 
 def norm_inv(value: Any, eps: Any = 0) -> Any:
     """Return the reciprocal of the norm; ``eps`` is added to its square."""
-    squared = norm_sqr(value)
-    return ops.rsqrt(squared if _zero(eps) else ops.add(squared, eps))
+    return _of_square(value, eps, ops.rsqrt)
 
 
 def normalized(value: Any, eps: Any = 0) -> Any:
@@ -149,7 +167,7 @@ def transpose(value: Any) -> Any:
     if _kernel(value):
         x = emit.expr(value)
         return Expr(context.builder().transpose(x.id), MatrixType(m, n, 2, x.dtype))
-    return _make([value.entries[r * m + c] for c in range(m) for r in range(n)], (m, n))
+    return _make([value.entries[r * m + c] for c in range(m) for r in range(n)], (m, n), value)
 
 
 def _need_square(value: Any, what: str, largest: int = 4) -> int:
@@ -167,9 +185,9 @@ def trace(value: Any) -> Any:
     """Return the trace."""
     n = _need_square(value, "trace", MAX_COMPONENTS)
     entries = _list(value)
-    result = entries[0]
+    result, rounded = entries[0], _rounding(value)
     for k in range(1, n):
-        result = ops.add(result, entries[k * n + k])
+        result = rounded(ops.add(result, entries[k * n + k]))
     return result
 
 
@@ -184,7 +202,7 @@ def determinant(value: Any) -> Any:
         if not x.dtype.is_float:
             x = _floats(x)
         return Expr(context.builder().determinant(x.id), x.dtype)
-    return _host_determinant(value.to_list(), n)
+    return _rounding(value)(_host_determinant(value.to_list(), n))
 
 
 def _host_determinant(rows: list[list[Any]], n: int) -> Any:
@@ -211,7 +229,7 @@ def inverse(value: Any) -> Any:
             minor = [[x for k, x in enumerate(row) if k != r] for j, row in enumerate(rows) if j != c]
             part = _host_determinant(minor, n - 1) if n > 1 else 1
             entries.append((-1) ** (r + c) * part * scale)
-    return _make(entries, (n, n))
+    return _make(entries, (n, n), value)
 
 
 def matmul(a: Any, b: Any) -> Any:
@@ -235,14 +253,14 @@ def matmul(a: Any, b: Any) -> Any:
         ty = MatrixType(shape[0], shape[1] if len(shape) > 1 else 1, len(shape), dtype)
         return Expr(context.builder().matmul(x.id, y.id), ty)
     m = sb[1] if len(sb) == 2 else 1
-    entries = []
+    entries, rounded = [], _rounding(a, b)
     for r in range(sa[0]):
         for c in range(m):
-            total = a.entries[r * sa[1]] * b.entries[c]
+            total = rounded(a.entries[r * sa[1]] * b.entries[c])
             for k in range(1, sa[1]):
-                total = total + a.entries[r * sa[1] + k] * b.entries[k * m + c]
+                total = rounded(total + rounded(a.entries[r * sa[1] + k] * b.entries[k * m + c]))
             entries.append(total)
-    return _make(entries, shape)
+    return _make(entries, shape, a, b)
 
 
 def diag(value: Any) -> Any:
@@ -250,7 +268,7 @@ def diag(value: Any) -> Any:
     _need_rank(value, 2, "diag")
     n = builtins.min(value.shape)
     entries = _list(value)
-    return _make([entries[k * value.shape[1] + k] for k in range(n)], (n,))
+    return _make([entries[k * value.shape[1] + k] for k in range(n)], (n,), value)
 
 
 def slice_of(value: Any, at: tuple[Any, ...]) -> Any:
@@ -285,7 +303,7 @@ def slice_of(value: Any, at: tuple[Any, ...]) -> Any:
     if isinstance(value, Ref):
         return store_parts(value, numbers, tuple(out))
     entries = _list(value)
-    return _make([entries[k] for k in numbers], tuple(out))
+    return _make([entries[k] for k in numbers], tuple(out), value)
 
 
 def _dynamic_slice(value: Any, at: tuple[Any, ...]) -> Any:

@@ -258,7 +258,7 @@ class Element(Vector):
         object.__setattr__(made, "_at", at)
         return made
 
-    def _numpy_name(self) -> str | None:
+    def _host_type(self) -> DataType | None:
         """Elements are read as Python's numbers."""
         return None
 
@@ -291,7 +291,7 @@ class MatrixElement(Matrix):
     __setitem__ = Element.__setitem__
     __setattr__ = Element.__setattr__
     fill = Element.fill
-    _numpy_name = Element._numpy_name
+    _host_type = Element._host_type
 
 
 def flat_value(ty: Any, value: Any) -> Any:
