@@ -1,5 +1,6 @@
 """What Taichi refuses is an error of the same class here, and what it accepts in the same place works."""
 
+import numpy as np
 import pytest
 
 import wuji as ti
@@ -200,3 +201,35 @@ def test_positional_members_of_argument_packs():
         pack(1, ti.math.vec2(2, 3), 4)
     with pytest.raises(TypeError, match="two values for `a`"):
         pack(1, a=1, v=ti.math.vec2(2, 3))
+
+
+@pytest.mark.parametrize("kind", [TypeError, ValueError, IndexError, AssertionError, ti.TaichiTypeError])
+def test_too_few_components_are_an_error_of_every_class_in_taichi(kind):
+    x = ti.Vector.field(3, ti.f32, 2)
+    a = ti.Vector.ndarray(3, ti.f32, 2)
+    vec3 = ti.types.vector(3, ti.f32)
+    for assign in (lambda: x.fill([1, 2]), lambda: x.__setitem__(0, [1, 2]), lambda: a.__setitem__(0, [1, 2])):
+        with pytest.raises(kind, match=r"shape mismatch: value \[2\], element \[3\]"):
+            assign()
+    with pytest.raises(kind, match=r"vector\(3, f32\) has 3 components, not 2"):
+        vec3(1, 2)
+
+
+@pytest.mark.parametrize("kind", [TypeError, IndexError])
+def test_float_indices_of_vectors_are_type_and_index_errors(kind):
+    @ti.kernel
+    def f() -> ti.i32:
+        v = ti.Vector([1, 2])
+        return v[0.5]
+
+    with pytest.raises(kind, match="cannot be an index"):
+        f()
+    with pytest.raises(kind, match="indices must be integers"):
+        ti.Vector([1, 2])[0.5]
+
+
+@pytest.mark.parametrize("kind", [ValueError, AssertionError])
+def test_shapes_of_arrays_are_value_and_assertion_errors(kind):
+    for x in (ti.field(ti.f32, (2, 2)), ti.Matrix.field(2, 2, ti.f32, ())):
+        with pytest.raises(kind, match=r"ti.field shape \(2, 2\) does not match the numpy array shape \(4,\)"):
+            x.from_numpy(np.zeros(4, np.float32))

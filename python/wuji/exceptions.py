@@ -50,6 +50,14 @@ class WujiShapeError(WujiTypeError, ValueError):
     """Operands or rows whose shapes do not fit. Also a `ValueError`, as in Taichi."""
 
 
+class WujiComponentsError(WujiShapeError, IndexError, AssertionError):
+    """A vector or matrix has too few or too many components for its type. Also an `IndexError` and an `AssertionError`, as in Taichi."""
+
+
+class WujiIndexTypeError(WujiIndexError, WujiTypeError):
+    """An index that is not an integer. In Taichi a `TypeError` in kernels, and an `IndexError` in Python."""
+
+
 class WujiSpecError(WujiTypeError, ValueError):
     """Something that does not name a scalar type. Also a `ValueError`, as in Taichi."""
 
@@ -91,6 +99,10 @@ class WujiRuntimeTypeError(WujiRuntimeError, TypeError):
 
 class WujiArrayError(WujiRuntimeTypeError, ValueError):
     """An array does not match its declared element type or shape. Also a `ValueError`, as in Taichi."""
+
+
+class WujiArrayShapeError(WujiArrayError, AssertionError):
+    """An array has another shape than the field it is copied to. Also an `AssertionError`, as in Taichi."""
 
 
 class WujiArgumentError(WujiRuntimeTypeError, AssertionError):
@@ -146,11 +158,14 @@ __all__ = [
     "TaichiSyntaxError",
     "TaichiTypeError",
     "WujiArgumentError",
+    "WujiArrayShapeError",
     "WujiAssertionError",
     "WujiCompilationError",
+    "WujiComponentsError",
     "WujiConversionError",
     "WujiError",
     "WujiIndexError",
+    "WujiIndexTypeError",
     "WujiMemberError",
     "WujiNameError",
     "WujiOptionError",

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from .. import _native
-from ..exceptions import WujiMemberError, WujiRuntimeError, WujiRuntimeTypeError, WujiSyntaxError, WujiTypeError
+from ..exceptions import WujiArrayShapeError, WujiMemberError, WujiRuntimeError, WujiRuntimeTypeError, WujiSyntaxError, WujiTypeError
 from . import dtypes, host_values, recording, torch_gpu
 from .allocation import allocate
 from .companions import Companions
@@ -330,7 +330,7 @@ def _fitting(arr: Any, shape: tuple[int, ...], field: Any) -> Any:
     if not hasattr(arr, "shape"):
         raise TypeError(f"NumPy array expected, but {type(arr)} provided")
     if tuple(arr.shape) != shape:
-        raise ValueError(f"ti.field shape {shape} does not match the numpy array shape {tuple(arr.shape)}")
+        raise WujiArrayShapeError(f"ti.field shape {shape} does not match the numpy array shape {tuple(arr.shape)}")
     return host_values.fitted_array(arr, shape, field.dtype, f"field {label(field.name)}")
 
 

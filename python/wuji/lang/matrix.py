@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from ..exceptions import WujiIndexError, WujiRuntimeError, WujiShapeError, WujiSyntaxError, WujiTypeError
+from ..exceptions import WujiComponentsError, WujiIndexError, WujiIndexTypeError, WujiRuntimeError, WujiShapeError, WujiSyntaxError, WujiTypeError
 from . import context, dtypes, emit, matrix_ops
 from .compound import MatrixType
 from .dtypes import DataType, defaults
@@ -161,7 +161,7 @@ class Matrix(Operators, metaclass=_MatrixClass):
             raise WujiIndexError(f"Expected {self.ndim} indices, got {len(at)}.")
         for k, extent in zip(at, self.shape, strict=True):
             if not isinstance(k, slice) and not hasattr(k, "__index__"):
-                raise WujiIndexError(f"indices must be integers, not {emit.describe(k)}")
+                raise WujiIndexTypeError(f"indices must be integers, not {emit.describe(k)}")
             if not isinstance(k, slice) and not -extent <= int(k) < extent:
                 raise WujiIndexError(f"index {k} is out of range for an axis with {extent} components")
         number = 0
@@ -428,7 +428,7 @@ def construct(ty: MatrixType, args: tuple[Any, ...]) -> Any:
     if len(entries) == 1:
         entries *= ty.count
     if len(entries) != ty.count:
-        raise WujiTypeError(f"{ty} has {ty.count} components, not {len(entries)}")
+        raise WujiComponentsError(f"{ty} has {ty.count} components, not {len(entries)}")
     if any(isinstance(x, Expr) for x in entries):
         return emit.compose(entries, ty.shape, ty.dtype)
     return Matrix._of(entries, ty.shape, ty.dtype)
@@ -490,12 +490,12 @@ def component(value: Expr, at: Any) -> Any:
     for k, extent in zip(at, ty.shape, strict=True):
         if isinstance(k, Expr):
             if not k.dtype.is_int or k.shape:
-                raise WujiIndexError(f"{emit.describe(k)} cannot be an index\n  = help: convert it to an integer")
+                raise WujiIndexTypeError(f"{emit.describe(k)} cannot be an index\n  = help: convert it to an integer")
             k = k.load()
             context.builder().check_index(k.id, extent)
         else:
             if isinstance(k, bool) or not emit.is_number(k) or isinstance(k, float):
-                raise WujiIndexError(f"{emit.describe(k)} cannot be an index")
+                raise WujiIndexTypeError(f"{emit.describe(k)} cannot be an index")
             if not -extent <= k < extent:
                 raise WujiIndexError(f"index {k} is out of range for an axis with {extent} components")
             k = int(k) % extent

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import _native
-from ..exceptions import WujiArgumentError, WujiIndexError, WujiOutOfRangeError, WujiRuntimeError, WujiRuntimeTypeError, WujiShapeError
+from ..exceptions import WujiArgumentError, WujiComponentsError, WujiIndexError, WujiOutOfRangeError, WujiRuntimeError, WujiRuntimeTypeError
 from . import dtypes, host_values, inspection, recording, runtime, torch_gpu
 from .compound import MatrixType
 from .context import python_only
@@ -304,7 +304,7 @@ def flat_value(ty: Any, value: Any) -> Any:
         value = Matrix(value)
     if isinstance(value, Matrix):
         if value.shape != ty.shape and len(value.entries) != ty.count:
-            raise WujiShapeError(f"shape mismatch: value {list(value.shape)}, element {list(ty.shape)}")
+            raise WujiComponentsError(f"shape mismatch: value {list(value.shape)}, element {list(ty.shape)}")
         return tuple(value.entries)
     return (value,) * ty.count
 
