@@ -455,7 +455,7 @@ def wrapper(ty: Any) -> Any:
         if isinstance(t, StructType):
             return Struct._of(t, {k: read(part, numbers) for k, part in t.members.items()})
         if isinstance(t, MatrixType):
-            return Matrix._of([next(numbers) for _ in range(t.count)], t.shape, t.dtype)
+            return Matrix._of_exact([next(numbers) for _ in range(t.count)], t.shape, t.dtype)
         return next(numbers)
 
     def wrap(flat: Any) -> Any:

@@ -97,13 +97,17 @@ class Matrix(Operators, metaclass=_MatrixClass):
 
     @staticmethod
     def _of(entries: list[Any], shape: tuple[int, ...], dtype: DataType | None = None) -> Matrix:
-        cls = Vector if len(shape) == 1 else Matrix
-        made: Matrix = object.__new__(cls)
         if dtype is not None:
             entries = [dtype.rounded(emit.convert_constant(x, dtype)) for x in entries]
         elif any(isinstance(x, float) for x in entries):
             # One float makes all entries float, also those assigned later.
             entries = [float(x) if isinstance(x, int) else x for x in entries]
+        return Matrix._of_exact(entries, shape, dtype)
+
+    @staticmethod
+    def _of_exact(entries: list[Any], shape: tuple[int, ...], dtype: DataType | None) -> Matrix:
+        """Make a vector or matrix of entries that have the type already."""
+        made: Matrix = object.__new__(Vector if len(shape) == 1 else Matrix)
         made.entries = entries
         made.shape = shape
         made._dtype = dtype
@@ -116,7 +120,7 @@ class Matrix(Operators, metaclass=_MatrixClass):
         dtype = common_type(operands)
         if dtype is not None and not all(type(x) is (float if dtype.is_float else int) for x in entries):
             dtype = None
-        return Matrix._of(entries if dtype is None else [dtype.rounded(x) for x in entries], shape, dtype)
+        return Matrix._of(entries, shape) if dtype is None else Matrix._of_exact([dtype.rounded(x) for x in entries], shape, dtype)
 
     # Shape and type.
     @property
