@@ -117,3 +117,18 @@ def test_formats_fit_the_types_of_values():
     for kernel, spec, dtype in ((integer, ".2f", "i32"), (vector, "e", "i32"), (number, "d", "f32")):
         with pytest.raises(ti.TaichiTypeError, match=f"'{spec}' doesn't match '{dtype}'"):
             kernel(1)
+
+
+def test_nodes_and_sparse_fields_print_as_in_taichi():
+    x, y = ti.field(ti.i32), ti.field(ti.f32)
+    blocks = ti.root.pointer(ti.ij, (4, 2))
+    cells = blocks.dense(ti.ij, (2, 4))
+    cells.place(x)
+    ti.root.pointer(ti.ij, (1024, 1024)).dense(ti.ij, (8, 8)).place(y)
+    assert f"{ti.root} {blocks}" == "ti.root ti.root => pointer [4, 2]"
+    assert str(x.snode) == f"{cells} => place [8, 8]" == "ti.root => pointer [4, 2] => dense [8, 8] => place [8, 8]"
+    assert repr(cells) == "ti.root.pointer(ij, [4, 2]).dense(ij, [2, 4])"
+    x[7, 7] = 3
+    assert str(x) == str(x.to_numpy())
+    # It would need 256 MiB.
+    assert str(y) == "<ti.field y f32, shape (8192, 8192)>"

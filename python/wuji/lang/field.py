@@ -221,7 +221,7 @@ class Field(Companions):
     def __str__(self) -> str:
         if self._first.node is None:
             return f"<Field: Definition of this field is incomplete>"  # noqa: F541
-        return str(self.to_numpy()) if not self.node.is_sparse else repr(self)
+        return str(self.to_numpy()) if self.node.prints_elements else repr(self)
 
 
 class ScalarField(Field):

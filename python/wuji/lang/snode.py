@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import itertools
+import math
 import operator
 import weakref
 from collections.abc import Iterable
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from .runtime import Runtime
 
 _LETTERS = "ijklmnop"
+_MOST_PRINTED = 1 << 20
 _tree_keys = itertools.count()
 
 
@@ -178,6 +180,12 @@ class SNode:
             return f"{self._parent!r}.quant_array({axes}, {list(self.dims)}, max_num_bits={self.chunk})"
         return f"{self._parent!r}.{self.kind}({axes}, {list(self.dims)})"
 
+    def __str__(self) -> str:
+        """Return the path from the root with shapes, as in Taichi: ``ti.root => pointer [4] => dense [16]``."""
+        kinds = {"bit_array": "quant_array"}
+        below = self.path_from_root()[1:]
+        return " => ".join(["ti.root", *(f"{kinds.get(node.kind, node.kind)} {list(node.shape)}" for node in below)])
+
     @property
     def children(self) -> list[SNode]:
         return [self._child(structure) for structure in self._structure.children]
@@ -321,6 +329,11 @@ class SNode:
     @property
     def is_sparse(self) -> bool:
         return any(node.kind in ("pointer", "bitmasked", "hash", "dynamic") for node in self.path_from_root())
+
+    @property
+    def prints_elements(self) -> bool:
+        """Whether `str` of a field shows its elements. A sparse field may have more of them than memory holds."""
+        return not self.is_sparse or math.prod(self.shape) <= _MOST_PRINTED
 
     def _cells(self) -> _native.Field:
         self._owner._ensure()
