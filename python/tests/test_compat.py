@@ -195,6 +195,26 @@ def test_an_unmodified_taichi_program_runs(tmp_path: Path) -> None:
     assert "falling back to" in done.stderr
 
 
+def test_access_to_loaded_modules_lists_no_names(tmp_path: Path) -> None:
+    """`ti.math` is looked up for every `ti.math.vec3`: it must not go through all modules each time."""
+    out = run(
+        tmp_path,
+        """
+        import wuji.compat.taichi as layer
+        import taichi as ti
+
+        class Lookups(dict):
+            def get(self, name, default=None):
+                print("looked up")
+
+        ti.math, ti.types
+        layer._NAMES = Lookups()
+        print(ti.math.__name__, ti.types.__name__)
+        """,
+    )
+    assert out.splitlines() == ["wuji.math wuji.types"]
+
+
 def test_modules_list_the_names_of_taichi(tmp_path: Path) -> None:
     out = run(
         tmp_path,

@@ -76,6 +76,9 @@ class _Finder(importlib.abc.MetaPathFinder):
         return importlib.machinery.ModuleSpec(fullname, _Loader(target_name), origin="wuji", is_package=is_package)
 
 
+_modules_listed = 0  # number of modules when `_list_names` last looked at them
+
+
 def __getattr__(name: str) -> Any:
     found = getattr(_wuji, name)
     if isinstance(found, ModuleType):
@@ -88,7 +91,11 @@ def __dir__() -> list[str]:
 
 
 def _list_names() -> None:
-    """Make `dir` of a loaded module list Taichi's names."""
+    """Make `dir` of each loaded module list Taichi's names, if modules were loaded since the last time."""
+    global _modules_listed
+    if _modules_listed == len(sys.modules):
+        return
+    _modules_listed = len(sys.modules)
     for module in list(sys.modules.values()):
         own = getattr(module, "__name__", "")
         if own.startswith("wuji.") and "__dir__" not in module.__dict__:
@@ -120,7 +127,9 @@ def install() -> None:
 
 def uninstall() -> None:
     """Undo `install`."""
+    global _modules_listed
     _defaults.lenient = False
+    _modules_listed = 0
     for module in list(sys.modules.values()):
         if isinstance(getattr(module, "__dict__", {}).get("__dir__"), functools.partial):
             del module.__dict__["__dir__"]
