@@ -326,11 +326,12 @@ def float_unary(op: str, a: Any) -> Expr:
     return unary(op, a if dtype.is_float else convert(a, defaults.fp))
 
 
-def need_float(what: str, a: Any) -> None:
-    """Reject integers as the argument of a function that is defined for floats only."""
+def real_unary(op: str, a: Any) -> Expr:
+    """Apply an operation that is defined for floats only, as in Taichi."""
     dtype = element(a)
     if not dtype.is_float:
-        raise WujiTypeError(f"'{what}' takes real inputs only, however '{dtype}' is provided\n  = help: convert it first, as in `ti.{what}(float(x))`")
+        raise WujiTypeError(f"'{op}' takes real inputs only, however '{dtype}' is provided\n  = help: convert it first, as in `ti.{op}(float(x))`")
+    return unary(op, a)
 
 
 def atan2(a: Any, b: Any) -> Expr:

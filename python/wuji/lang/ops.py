@@ -62,28 +62,14 @@ def _function(name: str, in_kernel: Callable[[Any], Expr], host: Callable[[Any],
     return f
 
 
-def _of_float(op: str, host: Callable[[float], Any], doc: str) -> Any:
+def _of_float(op: str, host: Callable[[float], Any], doc: str, in_kernel: Callable[[str, Any], Expr] = emit.float_unary) -> Any:
     def safe(x: Any) -> Any:
         try:
             return host(x)
         except (ValueError, OverflowError):
             return _edge_case(op, x)
 
-    return _function(op, lambda x: emit.float_unary(op, x), safe, doc)
-
-
-def _of_angle(op: str, host: Callable[[float], Any], doc: str) -> Any:
-    """A function that rejects run-time integers. `exp`, `log` and `sqrt` convert them."""
-    of_float = _of_float(op, host, doc)
-
-    def f(x: Any) -> Any:
-        if _in_kernel(x):
-            emit.need_float(op, x)
-        return of_float(x)
-
-    f.__name__ = f.__qualname__ = op
-    f.__doc__ = doc
-    return f
+    return _function(op, lambda x: in_kernel(op, x), safe, doc)
 
 
 def _edge_case(op: str, x: float) -> float:
@@ -95,35 +81,35 @@ def _edge_case(op: str, x: float) -> float:
     return math.nan
 
 
-sin = _of_angle("sin", math.sin, "Return the sine.")
-cos = _of_angle("cos", math.cos, "Return the cosine.")
-tan = _of_angle("tan", math.tan, "Return the tangent.")
-asin = _of_angle("asin", math.asin, "Return the arcsine.")
-acos = _of_angle("acos", math.acos, "Return the arccosine.")
-tanh = _of_angle("tanh", math.tanh, "Return the hyperbolic tangent.")
+# As in Taichi, these reject integers at run time; `exp`, `log` and `sqrt` convert them.
+sin = _of_float("sin", math.sin, "Return the sine.", emit.real_unary)
+cos = _of_float("cos", math.cos, "Return the cosine.", emit.real_unary)
+tan = _of_float("tan", math.tan, "Return the tangent.", emit.real_unary)
+asin = _of_float("asin", math.asin, "Return the arcsine.", emit.real_unary)
+acos = _of_float("acos", math.acos, "Return the arccosine.", emit.real_unary)
+tanh = _of_float("tanh", math.tanh, "Return the hyperbolic tangent.", emit.real_unary)
 exp = _of_float("exp", math.exp, "Return the exponential.")
 log = _of_float("log", math.log, "Return the natural logarithm.")
 sqrt = _of_float("sqrt", math.sqrt, "Return the square root.")
 rsqrt = _function("rsqrt", lambda x: emit.float_unary("rsqrt", x), folding.rsqrt, "Return the reciprocal square root.")
 
 
-def _rounding(name: str, op: str, host: Callable[[Any], Any], doc: str) -> Any:
+def _rounding(op: str, host: Callable[[Any], Any], doc: str) -> Any:
     def f(x: Any, dtype: Any = None) -> Any:
         if _in_kernel(x):
-            emit.need_float(name, x)
-            result = emit.unary(op, x)
+            result = emit.real_unary(op, x)
             return result if dtype is None else emit.convert(result, dtypes.need_scalar(dtype))
         result = _host_map(host, x)
         return result if dtype is None else cast(result, dtype)
 
-    f.__name__ = f.__qualname__ = name
+    f.__name__ = f.__qualname__ = op
     f.__doc__ = doc
     return f
 
 
-floor = _rounding("floor", "floor", folding.floor, "Round down to an integer.")
-ceil = _rounding("ceil", "ceil", folding.ceil, "Round up to an integer.")
-round = _rounding("round", "round", folding.round, "Round to the nearest integer. Ties round away from zero.")
+floor = _rounding("floor", folding.floor, "Round down to an integer.")
+ceil = _rounding("ceil", folding.ceil, "Round up to an integer.")
+round = _rounding("round", folding.round, "Round to the nearest integer. Ties round away from zero.")
 
 
 def abs(x: Any) -> Any:

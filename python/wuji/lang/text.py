@@ -63,13 +63,12 @@ _SPEC = re.compile(r"^(?:\.(\d+))?([fdiu]?)$")
 def _digits(spec: str, dtype: Any) -> int | None | bool:
     """Return the number of decimals if the core can format the number, None for the default, `False` if Python must format it."""
     found = _SPEC.match(spec)
-    kind = "floats" if dtype.is_float else "integers"
-    if not dtype.is_float and spec[-1:] in tuple("aAeEfFgG%"):
-        raise WujiTypeError(f"'{spec}' doesn't match '{dtype}': it is not a format of {kind}")
     try:
+        if not dtype.is_float and spec[-1:] in tuple("aAeEfFgG%"):
+            raise ValueError(spec)  # Python converts integers
         format(1.0 if dtype.is_float else 1, spec.replace("i", "d").replace("u", "d") if found else spec)
     except ValueError:
-        raise WujiTypeError(f"'{spec}' doesn't match '{dtype}': it is not a format of {kind}") from None
+        raise WujiTypeError(f"'{spec}' doesn't match '{dtype}': it is not a format of {'floats' if dtype.is_float else 'integers'}") from None
     if found is None:
         return False
     return int(found[1]) if found[1] is not None else None

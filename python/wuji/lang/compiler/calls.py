@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import builtins
+import contextlib
 import math
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from ...exceptions import WujiCompilationError, WujiSyntaxError, WujiTypeError
@@ -176,14 +178,20 @@ class Calls:
                 named[k.arg] = get(k.value)
         return args, named
 
+    @contextlib.contextmanager
+    def static_scope(self) -> Iterator[None]:
+        """Evaluate at compile time, as in `ti.static`."""
+        self.static_depth += 1
+        try:
+            yield
+        finally:
+            self.static_depth -= 1
+
     def _static(self, node: ast.Call) -> Any:
         if node.keywords:
             raise WujiSyntaxError("`ti.static` takes no keyword arguments")
-        self.static_depth += 1
-        try:
+        with self.static_scope():
             values = [self.eval(a) for a in node.args]
-        finally:
-            self.static_depth -= 1
         for value in values:
             if isinstance(value, Expr) and not isinstance(value, Ref) and not value.shape:
                 raise WujiTypeError(
@@ -193,11 +201,8 @@ class Calls:
         return static(*values)
 
     def _static_assert(self, node: ast.Call) -> None:
-        self.static_depth += 1
-        try:
+        with self.static_scope():
             args, named = self._arguments(node, False)
-        finally:
-            self.static_depth -= 1
         self.at(node)
         if args and is_device(args[0]):
             raise WujiTypeError("Static assert with non-static condition: `ti.static_assert` needs a compile-time constant")

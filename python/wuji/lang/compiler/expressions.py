@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import itertools
 import operator
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from ...exceptions import WujiSyntaxError, WujiTypeError
@@ -55,6 +56,7 @@ class Expressions:
 
     if TYPE_CHECKING:
 
+        def static_scope(self) -> AbstractContextManager[None]: ...
         def eval(self, node: ast.expr) -> Any: ...
         def at(self, node: ast.AST) -> None: ...
         def _located(self, node: Any, visit: Any, *args: Any) -> Any: ...
@@ -139,11 +141,8 @@ class Expressions:
             self.scope.pop()
 
     def _static_condition(self, node: ast.expr) -> bool:
-        self.static_depth += 1
-        try:
+        with self.static_scope():
             value = self.value(node)
-        finally:
-            self.static_depth -= 1
         if is_device(value):
             raise WujiTypeError("the condition of a comprehension must be a compile-time constant")
         return bool(value)
@@ -152,11 +151,8 @@ class Expressions:
         """Evaluate something that is iterated over at compile time."""
         from .loops import static_iterable
 
-        self.static_depth += 1
-        try:
+        with self.static_scope():
             return static_iterable(self.value(node))
-        finally:
-            self.static_depth -= 1
 
     # Strings.
     def visit_JoinedStr(self, node: ast.JoinedStr) -> Any:
