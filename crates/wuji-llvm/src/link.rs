@@ -181,8 +181,10 @@ impl Linker {
             })
             .collect();
         let (sender, receiver) = mpsc::channel::<Found>();
-        // SAFETY: the lists are read before the call returns, which takes ownership of the names; the sender
-        // outlives the callback.
+        // The callback owns it: it may run on another thread, and still send when this one has received.
+        let sender = Box::into_raw(Box::new(sender));
+        // SAFETY: the lists are read before the call returns, which takes ownership of the names; the callback is
+        // called once.
         unsafe {
             LLVMOrcExecutionSessionLookup(
                 self.session(),
@@ -192,7 +194,7 @@ impl Linker {
                 set.as_mut_ptr(),
                 set.len(),
                 answer,
-                (&raw const sender).cast_mut().cast(),
+                sender.cast(),
             );
         }
         let found = receiver
@@ -265,8 +267,8 @@ extern "C" fn answer(
     count: usize,
     context: *mut c_void,
 ) {
-    // SAFETY: `look_up` passes its sender and waits for the callback.
-    let sender = unsafe { &*context.cast::<mpsc::Sender<Found>>() };
+    // SAFETY: `look_up` passes a sender, once.
+    let sender = unsafe { Box::from_raw(context.cast::<mpsc::Sender<Found>>()) };
     let found = if error.is_null() {
         let mut found = HashMap::new();
         for k in 0..count {

@@ -50,6 +50,7 @@ const LISTED: &[(&str, &str, &str)] = &[
     ("wuji-runtime", "COUNT", COUNTER),
     ("wuji-runtime", "DRIVER", CUDA),
     ("wuji-runtime", "FAULT", CUDA),
+    ("wuji-runtime", "FORKS", SIGNALS),
     ("wuji-runtime", "INSIDE", THREAD),
     ("wuji-runtime", "LIBRARY", CUDA),
     ("wuji-runtime", "LISTENING", SIGNALS),
