@@ -1,6 +1,7 @@
 //! `wuji-bench --gpu`: workloads on an NVIDIA GPU, timed by device events, compared with the memory bandwidth of the
 //! device and with hand-written kernels (`benches/gpu/reference.cu`).
 
+mod activation;
 mod flow;
 mod forms;
 mod hash;
@@ -584,6 +585,9 @@ fn measure(wanted: &dyn Fn(&str) -> bool) -> Result<Vec<Line>> {
         lines.extend(quantized::lines()?);
     }
     lines.extend(flow::lines(wanted)?);
+    if wanted("activation") {
+        lines.extend(activation::lines()?);
+    }
     if wanted("hash") {
         lines.extend(hash::lines()?);
     }

@@ -162,6 +162,7 @@ fn gpu_json(gpu: &DeviceInfo) -> Value {
         "shared_bytes_per_block": gpu.shared_per_block,
         "shared_bytes_per_multiprocessor": gpu.shared_per_multiprocessor,
         "l2_bytes": gpu.l2_bytes,
+        "pages_on_demand": gpu.pages_on_demand,
     })
 }
 

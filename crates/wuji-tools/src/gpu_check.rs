@@ -93,7 +93,7 @@ struct Trial {
 
 impl Trial {
     fn run(&self, out: &mut dyn Write) -> io::Result<bool> {
-        let trials: [(&str, fn(&Trial) -> Finding); 14] = [
+        let trials: [(&str, fn(&Trial) -> Finding); 15] = [
             ("device", Trial::device),
             ("function", Trial::function),
             ("copies", Trial::copies),
@@ -102,6 +102,7 @@ impl Trial {
             ("machine code", Trial::machine_code),
             ("pinned memory", Trial::pinned),
             ("mapped memory", Trial::mapped),
+            ("pages on demand", Trial::managed),
             ("streams and events", Trial::events),
             ("graph", Trial::graph),
             ("speed", Trial::speed),
@@ -308,6 +309,24 @@ impl Trial {
             "{} written by the device, read by both",
             amount(seen.len() as u64)
         ))
+    }
+
+    /// A kernel reads zeros from pages that nothing has accessed before, and writes to them.
+    fn managed(&self) -> Finding {
+        if !self.context.info().pages_on_demand {
+            return Ok("not supported: memory of sparse trees grows between launches".into());
+        }
+        let managed = self.context.managed(1 << 36)?;
+        let (x, _y) = self.numbers()?;
+        let bytes = u64::from(COUNT) * 4;
+        let places = [1 << 20, 1 << 34];
+        managed.prefetch(places[0]..places[0] + bytes, &self.stream)?;
+        for at in places {
+            // SAFETY: the range is a part of this memory, which stays until the stream has finished.
+            unsafe { self.saxpy(managed.base() + at, x.address(), 4.0, COUNT)? };
+            self.all(managed.base() + at, 4.0)?;
+        }
+        Ok(format!("{} of addresses", amount(managed.size())))
     }
 
     fn mapped(&self) -> Finding {

@@ -35,10 +35,10 @@ fn on_page(code: &str) -> &'static str {
 
 #[test]
 fn all_checks_pass_on_a_working_device() {
-    for config in ["", "lazy=1"] {
+    for config in ["", "lazy=1", "paging=0"] {
         let lines = doctor(&["--gpu-check"], config);
         let good = lines.lines().filter(|l| l.starts_with("ok ")).count();
-        assert_eq!(good, 14, "{lines}");
+        assert_eq!(good, 15, "{lines}");
     }
 }
 

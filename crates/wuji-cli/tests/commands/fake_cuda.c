@@ -2,7 +2,7 @@
  * of `wuji doctor --gpu-check`, and some for tests (`run_kernel`). All other kernels do nothing.
  *
  * FAKE_CUDA is a comma-separated list. `name=code` makes a function fail with a driver error; `devices=N` sets the number of
- * devices, `memory=N` the MiB of each, `nonsense=1` makes the assembler reject everything. Streams execute work immediately; with
+ * devices, `memory=N` the MiB of each, `paging=0` disables pages on demand, `nonsense=1` makes the assembler reject everything. Streams execute work immediately; with
  * `lazy=1` they execute it when the host synchronizes, and one item per query. */
 
 #define _GNU_SOURCE
@@ -155,6 +155,7 @@ CUresult cuDeviceGetAttribute(int *value, int attribute, int device) {
     case 76: *value = 0; break;
     case 81: *value = 98304; break;
     case 82: *value = 65536; break;
+    case 89: *value = config("paging", 1); break;
     case 97: *value = 98304; break;
     case 102: *value = 1; break;
     case 106: *value = 32; break;
@@ -215,9 +216,57 @@ CUresult cuMemAlloc_v2(Address *at, size_t bytes) {
     return SUCCESS;
 }
 
+/* Managed memory: the host allocates its pages on first access, too. They do not count as used. */
+static struct Managed {
+    struct Managed *next;
+    void *start;
+    size_t bytes;
+} *managed;
+
+CUresult cuMemAllocManaged(Address *at, size_t bytes, unsigned flags) {
+    BEGIN;
+    if (flags != 1 || !bytes || !config("paging", 1))
+        return INVALID_VALUE;
+    void *start = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (start == MAP_FAILED)
+        return OUT_OF_MEMORY;
+    struct Managed *made = malloc(sizeof *made);
+    *made = (struct Managed){managed, start, bytes};
+    managed = made;
+    *at = (Address)start;
+    return SUCCESS;
+}
+
+/* The managed memory that contains a range. */
+static struct Managed **find_managed(Address at, size_t bytes) {
+    struct Managed **m = &managed;
+    while (*m && (at < (Address)(*m)->start || at + bytes > (Address)(*m)->start + (*m)->bytes))
+        m = &(*m)->next;
+    return m;
+}
+
+CUresult cuMemAdvise(Address at, size_t bytes, int advice, int device) {
+    BEGIN;
+    return *find_managed(at, bytes) && advice == 3 && device == device_now() ? SUCCESS : INVALID_VALUE;
+}
+
+CUresult cuMemPrefetchAsync(Address at, size_t bytes, int device, Handle stream) {
+    BEGIN;
+    (void)stream;
+    return *find_managed(at, bytes) && device == device_now() ? SUCCESS : INVALID_VALUE;
+}
+
 CUresult cuMemFree_v2(Address at) {
     BEGIN;
     finish_all();
+    struct Managed **found = find_managed(at, 1);
+    if (*found) {
+        struct Managed *gone = *found;
+        *found = gone->next;
+        CUresult code = munmap(gone->start, gone->bytes) ? INVALID_VALUE : SUCCESS;
+        free(gone);
+        return code;
+    }
     size_t *start = (size_t *)(at - 64);
     used -= *start;
     free(start);

@@ -9,7 +9,7 @@ use super::{Service, Services};
 use crate::options::Target;
 use wuji_ir::build::Builder;
 use wuji_ir::entities::{Func, Node, Tree, Value};
-use wuji_ir::layout::{Arena, header, shard};
+use wuji_ir::layout::{Arena, budget, header, shard, tree_header};
 use wuji_ir::module::*;
 use wuji_ir::ops::*;
 
@@ -210,7 +210,6 @@ impl Services {
     fn fresh(&mut self, b: &mut Builder, (tree, node): (Tree, Node), shard: Value) -> Value {
         let arena = self.arena(tree, node);
         let head = self.node(tree, node).header;
-        let (used, limit) = (self.used(b.env, tree), self.limit(b.env, tree));
         let charge = arena.cell + 24 + 8 * self.node(tree, node).list.words;
         let at = plus(b, shard, shard::FRESH as i64);
         let claim = self.claim(b.env, tree);
@@ -225,11 +224,13 @@ impl Services {
                 let high = load_at(b, tree, head + header::HIGH);
                 let capacity = self.room(b, tree, node);
                 let inside = b.compare(CmpOp::Lt, high, capacity);
-                // Checked before anything is claimed: a claimed number cannot be returned.
-                let in_use = load_at(b, tree, used);
-                let limit = load_at(b, tree, limit);
-                let within = b.compare(CmpOp::Lt, in_use, limit);
-                let may = b.binary(BinOp::And, inside, within);
+                let budgets = self.budgets(b, tree);
+                // Most threads find out here that there is no memory.
+                let may = budgets.iter().fold(inside, |may, budget| {
+                    let claimed = load(b, tree, budget.claimed);
+                    let left = b.compare(CmpOp::Lt, claimed, budget.limit);
+                    b.binary(BinOp::And, may, left)
+                });
                 let none = b.i64(-1);
                 choose(
                     b,
@@ -237,13 +238,21 @@ impl Services {
                     |b| {
                         let count = run_length(b, &arena, high);
                         self.fetch(b, tree, at, count, |b, _, count| {
+                            // Before a number is claimed, which cannot be returned.
+                            let bytes = times(b, count, charge as i64);
+                            let granted = reserve(b, tree, &budgets, bytes);
+                            let count = b.select(granted, count, zero);
                             let first = add_at(b, tree, head + header::HIGH, count);
                             let last = b.binary(BinOp::Add, first, count);
                             let last = b.binary(BinOp::Min, last, capacity);
                             let got = b.binary(BinOp::Sub, last, first);
                             let got = b.binary(BinOp::Max, got, zero);
-                            let bytes = times(b, got, charge as i64);
-                            add_at(b, tree, used, bytes);
+                            let unused = b.binary(BinOp::Sub, count, got);
+                            let some = not_zero(b, unused);
+                            when(b, some, |b| {
+                                let bytes = times(b, unused, charge as i64);
+                                release(b, tree, &budgets, bytes);
+                            });
                             (first, last)
                         })
                         .0
@@ -253,6 +262,24 @@ impl Services {
             },
         );
         cell_or_none(b, &arena, number)
+    }
+
+    /// What limits the cells of a tree.
+    fn budgets(&self, b: &mut Builder, tree: Tree) -> Vec<Budget> {
+        let head = self.tree_header(b.env, tree);
+        let mut budgets = vec![Budget {
+            claimed: b.i64((head + tree_header::USED) as i64),
+            limit: load_at(b, tree, head + tree_header::LIMIT),
+        }];
+        if self.target == Target::Cuda && !self.memory[tree].has_short_offsets() {
+            let shared = load_at(b, tree, head + tree_header::BUDGET);
+            let limit = plus(b, shared, budget::LIMIT as i64);
+            budgets.push(Budget {
+                claimed: plus(b, shared, budget::CLAIMED as i64),
+                limit: load(b, tree, limit),
+            });
+        }
+        budgets
     }
 
     /// `() -> offset`: a cell that another shard has claimed; 0 when there is none.
@@ -389,6 +416,35 @@ impl Services {
             store(b, tree, to, p[0]);
             Vec::new()
         })
+    }
+}
+
+/// A number of bytes that cells may have.
+struct Budget {
+    /// The offset of the word that counts them.
+    claimed: Value,
+    limit: Value,
+}
+
+/// Claims bytes in all budgets, or in none if one of them is exceeded. Whether they were claimed.
+fn reserve(b: &mut Builder, tree: Tree, budgets: &[Budget], bytes: Value) -> Value {
+    let yes = b.bool(true);
+    let granted = budgets.iter().fold(yes, |granted, budget| {
+        let before = atomic(b, AtomicOp::Add, tree, budget.claimed, bytes);
+        let after = b.binary(BinOp::Add, before, bytes);
+        let within = b.compare(CmpOp::Le, after, budget.limit);
+        b.binary(BinOp::And, granted, within)
+    });
+    let refused = b.value(Op::Unary(UnOp::Not), &[granted]);
+    when(b, refused, |b| release(b, tree, budgets, bytes));
+    granted
+}
+
+/// Returns claimed bytes.
+fn release(b: &mut Builder, tree: Tree, budgets: &[Budget], bytes: Value) {
+    let less = times(b, bytes, -1);
+    for budget in budgets {
+        atomic(b, AtomicOp::Add, tree, budget.claimed, less);
     }
 }
 

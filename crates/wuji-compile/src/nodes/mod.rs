@@ -39,7 +39,7 @@ use cranelift_entity::PrimaryMap;
 use rustc_hash::FxHashMap;
 use wuji_ir::build::Builder;
 use wuji_ir::entities::{Func, Node, Temp, Tree, Value};
-use wuji_ir::layout::{Child, NodeMemory, TreeMemory, tree_header};
+use wuji_ir::layout::{Child, NodeMemory, TreeMemory};
 use wuji_ir::module::{Env, Function, Term};
 use wuji_ir::types::{I64, Type};
 use wuji_ir::{Error, Result};
@@ -158,14 +158,6 @@ impl Services {
     /// Offset of the header of a tree; all bytes below it are zero.
     fn tree_header(&self, m: &Env, tree: Tree) -> u64 {
         self.memory[tree].tree_header(&m.trees[tree]).unwrap_or(0)
-    }
-
-    fn used(&self, m: &Env, tree: Tree) -> u64 {
-        self.tree_header(m, tree) + tree_header::USED
-    }
-
-    fn limit(&self, m: &Env, tree: Tree) -> u64 {
-        self.tree_header(m, tree) + tree_header::LIMIT
     }
 }
 

@@ -15,9 +15,6 @@ use wuji_ir::module::{Function, Module, Span, ValueDef, Values};
 use wuji_ir::ops::{BinOp, CmpOp, Op, Space};
 use wuji_ir::types::{I32, I64, Imm, Scalar, Type};
 
-/// Trees with fewer bytes have 32-bit offsets.
-const SMALL: u64 = 1 << 31;
-
 /// The pass; the [module](self) describes it.
 pub fn narrow_indices(m: &mut Module, cx: &mut Cx) -> Result<()> {
     if cx.options.target == Target::Cpu {
@@ -26,7 +23,7 @@ pub fn narrow_indices(m: &mut Module, cx: &mut Cx) -> Result<()> {
     let memories = memories(m)?;
     let mut small = EntitySet::new();
     for (tree, memory) in memories.iter() {
-        if memory.size < SMALL {
+        if memory.has_short_offsets() {
             small.insert(tree);
         }
     }
@@ -201,7 +198,7 @@ fn index_compare(f: &Function, inst: Inst) -> Option<(Value, u64)> {
         return None;
     }
     let limit = f.constant(data.args[1])?;
-    if limit.ty != Scalar::U64 || limit.bits() > SMALL {
+    if limit.ty != Scalar::U64 || limit.bits() > 1 << 31 {
         return None;
     }
     let cast = &f.insts[f.def(data.args[0])?];

@@ -5,7 +5,7 @@ use super::error::{TOO_LARGE, stop};
 use super::store::FieldDomain;
 use crate::Result;
 use crate::entities::{Field, Node, Tree};
-use crate::layout::{Axis, CellOrder, TreeData, TreeMemory, header, tree_header};
+use crate::layout::{Axis, CellOrder, TreeData, TreeMemory, budget, header, tree_header};
 use crate::module::Module;
 use crate::types::{Imm, Scalar};
 use rustc_hash::FxHashMap;
@@ -254,7 +254,10 @@ fn fresh(memory: &TreeMemory, header: Option<u64>) -> Bytes {
     let mut bytes = Bytes::new(memory.size);
     let word = |n: u64| Imm::int(Scalar::I64, i128::from(n));
     if let Some(header) = header {
+        let own = header + tree_header::OWN_BUDGET;
         bytes.write(header + tree_header::LIMIT, word(i64::MAX as u64));
+        bytes.write(header + tree_header::BUDGET, word(own));
+        bytes.write(own + budget::LIMIT, word(i64::MAX as u64));
     }
     for node in memory.nodes.values().flatten() {
         if let Some(arena) = &node.arena {

@@ -395,7 +395,11 @@ impl Launch<'_, '_> {
 
     fn start_turn(&mut self, inst: Inst, region: Region, index: i128) {
         let f = self.func();
-        if let Op::For(_, ForKind::Parallel) = f.insts[inst].op {
+        // Parallel loops of called functions are parts of an iteration.
+        let outermost = self.stacks.frames.len() == 1;
+        if let Op::For(_, ForKind::Parallel) = f.insts[inst].op
+            && outermost
+        {
             self.watch_next_iteration();
         }
         let params = &f.regions[region].params;

@@ -148,8 +148,23 @@ pub mod tree_header {
     pub const USED: u64 = 0;
     /// The most bytes that may be allocated.
     pub const LIMIT: u64 = 64;
+    /// On a GPU: the offset of the [`budget`](super::budget) from the start of the tree.
+    pub const BUDGET: u64 = 72;
+    /// A budget of the tree alone.
+    pub const OWN_BUDGET: u64 = 80;
     /// Bytes of the header.
     pub const SIZE: u64 = 128;
+}
+
+/// Words that all trees of a GPU share, in memory of their own. Trees with short offsets do not reach them, and are too small to
+/// exhaust a device.
+pub mod budget {
+    /// Bytes of cells that were allocated in all trees.
+    pub const CLAIMED: u64 = 0;
+    /// The most bytes that may be allocated in all trees.
+    pub const LIMIT: u64 = 8;
+    /// Bytes of a budget.
+    pub const SIZE: u64 = 16;
 }
 
 /// Address space for all cells of one tree. It is cheap; the system provides memory on first use.
@@ -162,6 +177,11 @@ const GAPS: u64 = 2 * shard::COUNT * shard::LONGEST;
 const PAGE: u64 = 1 << 16;
 
 impl TreeMemory {
+    /// Whether all offsets fit in 31 bits.
+    pub fn has_short_offsets(&self) -> bool {
+        self.size < 1 << 31
+    }
+
     /// The offset of a field in a cell of its parent.
     pub fn place(&self, field: Field) -> u64 {
         self.place_offset

@@ -17,7 +17,7 @@ mod split;
 pub use kinds::{
     Activity, Container, Dynamic, LevelFormat, ListEntry, NodeKind, Parameter, hash_table,
 };
-pub use memory::{Arena, ListMemory, NodeMemory, TreeMemory, header, shard, tree_header};
+pub use memory::{Arena, ListMemory, NodeMemory, TreeMemory, budget, header, shard, tree_header};
 pub use split::Leaf;
 
 /// One of the eight named axes, `i` to `p`.

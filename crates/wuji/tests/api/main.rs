@@ -47,6 +47,7 @@ mod scratchpads;
 mod simt;
 mod sparse;
 mod sparse_gradients;
+mod sparse_growth;
 mod sparse_interrupt;
 mod sparse_random;
 mod sparse_semantics;

@@ -16,6 +16,11 @@ fn races(hints: &str, statements: &str) -> bool {
           v2: i32 = const 4
           foreach L0 (v1: i32) in v0..v2 {hints} {{ {statements} continue L0 }}
           return
+        }}
+        fn fn1(v0: i32) {{
+          v1: i32 = const 1
+          for.parallel L0 v2: i32 in v1..v0 step v1 {{ continue L0 }}
+          return
         }}"
     );
     let m = parse(&text, "text").expect("sound");
@@ -53,5 +58,13 @@ fn own_elements_equal_values_and_atomics_do_not_race() {
     assert!(!races(
         "",
         "v3: i32 = atomic add a0[v1], v1 store a0[v1], v1"
+    ));
+}
+
+#[test]
+fn parallel_loops_of_called_functions_are_parts_of_an_iteration() {
+    assert!(!races(
+        "",
+        "v3: i32 = atomic add a0[v1], v1 call fn1(v2) store a0[v1], v1"
     ));
 }

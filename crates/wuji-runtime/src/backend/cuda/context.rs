@@ -1,9 +1,10 @@
 //! Devices and their primary contexts.
 
+use super::budget::Budget;
 use super::error::Failed;
 use super::library::{Functions, RawContext, ask, call, driver};
 use std::ffi::{CStr, c_int};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use wuji_ir::module::MAX_CALL_DEPTH;
 use wuji_ir::{Error, Result};
 
@@ -38,6 +39,8 @@ pub struct DeviceInfo {
     pub clock_khz: u32,
     /// Whether addresses can be reserved and mapped later.
     pub maps_memory: bool,
+    /// Whether pages of managed memory are allocated when a kernel accesses them.
+    pub pages_on_demand: bool,
 }
 
 impl DeviceInfo {
@@ -77,6 +80,7 @@ impl DeviceInfo {
             l2_bytes: get(38)?.into(),
             clock_khz: get(13)?,
             maps_memory: get(102)? != 0,
+            pages_on_demand: get(89)? != 0,
         })
     }
 }
@@ -116,6 +120,8 @@ pub struct CudaContext {
     info: DeviceInfo,
     /// Stack size per thread in bytes; the driver starts with its default.
     stack: Mutex<usize>,
+    /// What sparse trees share, once there is one.
+    budget: OnceLock<Budget>,
 }
 
 /// The driver's default stack size per thread.
@@ -165,6 +171,7 @@ impl CudaContext {
             raw,
             info,
             stack: Mutex::new(STACK),
+            budget: OnceLock::new(),
         });
         contexts.push(context.clone());
         Ok(context)
@@ -182,6 +189,15 @@ impl CudaContext {
         // SAFETY: it writes two numbers; the context is current.
         unsafe { call!(self.driver, cuMemGetInfo(&mut free, &mut total)) }?;
         Ok((free as u64, total as u64))
+    }
+
+    /// The memory that sparse trees share.
+    pub(super) fn budget(self: &Arc<Self>) -> Result<&Budget> {
+        if let Some(budget) = self.budget.get() {
+            return Ok(budget);
+        }
+        let new = Budget::new(self)?;
+        Ok(self.budget.get_or_init(|| new))
     }
 
     /// Sets the stack size per thread that the recursive functions of a kernel need; it never decreases. An error if the

@@ -7,6 +7,7 @@ pub use super::context::{CudaContext, Entered};
 pub use super::error::amount;
 pub use super::graph::CudaGraph;
 pub use super::library::Side;
+pub use super::managed::Managed;
 pub use super::memory::{DeviceBuffer, Pinned, Reserved};
 pub use super::module::{CudaModule, Function, FunctionAttributes};
 pub use super::stream::{CudaEvent, CudaStream, Rows};

@@ -1,6 +1,7 @@
 //! The stream of a GPU, the interrupt flag of its kernels, and its pending launches.
 
 use super::context::CudaContext;
+use super::error::amount;
 use super::garbage::{Garbage, Resource};
 use super::graph::CudaGraph;
 use super::memory::{DeviceBuffer, Pinned};
@@ -320,7 +321,13 @@ impl CudaEngine {
                     error.note(format!("out of memory for cells: {}", why.message)),
                     Error::note,
                 ),
-                _ => error,
+                None if error.code == "W0407" => {
+                    let memory = amount(self.context().info().memory);
+                    error.note(format!(
+                        "cells, fields and arrays share {memory} of the GPU"
+                    ))
+                }
+                Some(_) | None => error,
             };
             errors.extend(self.print_sink.take(error.note(LATER)));
         }

@@ -66,6 +66,21 @@ fn is_fault(code: Code) -> bool {
     )
 }
 
+/// The error of an allocation for which the device of the current context has too little memory.
+pub(super) fn out_of_memory(driver: &Functions, bytes: u64, why: Option<String>) -> Error {
+    let what = format!("the CUDA device has no {} left", amount(bytes));
+    let (mut free, mut total) = (0, 0);
+    // SAFETY: it writes two numbers; callers have made a context current.
+    let known = unsafe { (driver.cuMemGetInfo)(&mut free, &mut total) } == 0;
+    let free = known.then(|| {
+        let (free, total) = (amount(free as u64), amount(total as u64));
+        format!("{free} of its {total} are free")
+    });
+    (why.into_iter().chain(free))
+        .fold(Error::new("W0522", what), Error::note)
+        .help("drop fields that are not needed, use smaller types, or a sparse layout; other programs on the device take memory too (`nvidia-smi`)")
+}
+
 impl Failed {
     /// `CUDA_ERROR_INVALID_VALUE: invalid argument`.
     pub(super) fn describe(driver: &Functions, code: Code) -> String {
@@ -100,24 +115,7 @@ impl Failed {
         if self.code != OUT_OF_MEMORY {
             return self.error();
         }
-        let error = Error::new(
-            "W0522",
-            format!("the CUDA device has no {} left", amount(bytes)),
-        )
-        .note(self.why());
-        let (mut free, mut total) = (0, 0);
-        // SAFETY: it writes two numbers; callers have made a context current.
-        let known = unsafe { (self.driver.cuMemGetInfo)(&mut free, &mut total) } == 0;
-        let error = if known {
-            error.note(format!(
-                "{} of its {} are free",
-                amount(free as u64),
-                amount(total as u64)
-            ))
-        } else {
-            error
-        };
-        error.help("drop fields that are not needed, use smaller types, or a sparse layout; other programs on the device take memory too (`nvidia-smi`)")
+        out_of_memory(self.driver, bytes, Some(self.why()))
     }
 
     /// The error of loading code, with the messages of the driver's assembler.

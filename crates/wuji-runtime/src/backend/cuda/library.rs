@@ -218,6 +218,8 @@ functions! {
     fn cuMemGetInfo(*mut usize, *mut usize) = c"cuMemGetInfo_v2";
     fn cuMemAlloc(*mut Address, usize) = c"cuMemAlloc_v2";
     fn cuMemFree(Address) = c"cuMemFree_v2";
+    fn cuMemAllocManaged(*mut Address, usize, c_uint) = c"cuMemAllocManaged";
+    fn cuMemAdvise(Address, usize, c_int, c_int) = c"cuMemAdvise";
     fn cuMemHostAlloc(*mut *mut c_void, usize, c_uint) = c"cuMemHostAlloc";
     fn cuMemFreeHost(*mut c_void) = c"cuMemFreeHost";
     fn cuMemHostGetDevicePointer(*mut Address, *mut c_void, c_uint) = c"cuMemHostGetDevicePointer_v2";
@@ -263,6 +265,7 @@ functions! {
     fn cuMemcpy2DAsync(*const Copy2d, RawStream) = c"cuMemcpy2DAsync_v2";
     fn cuMemsetD8Async(Address, u8, usize, RawStream) = c"cuMemsetD8Async";
     fn cuMemsetD32Async(Address, c_uint, usize, RawStream) = c"cuMemsetD32Async";
+    fn cuMemPrefetchAsync(Address, usize, c_int, RawStream) = c"cuMemPrefetchAsync";
 
     fn cuStreamBeginCapture(RawStream, c_int) = c"cuStreamBeginCapture_v2";
     fn cuStreamEndCapture(RawStream, *mut RawGraph) = c"cuStreamEndCapture";

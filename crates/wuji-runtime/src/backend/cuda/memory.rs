@@ -1,7 +1,7 @@
 //! Memory of the device, pinned host memory, and reserved addresses that are mapped on demand.
 
 use super::context::CudaContext;
-use super::error::{Failed, OUT_OF_MEMORY};
+use super::error::{Failed, OUT_OF_MEMORY, out_of_memory};
 use super::library::{AccessDescription, Address, AllocationProperties, ask, call};
 use std::collections::BTreeMap;
 use std::ffi::c_void;
@@ -24,6 +24,16 @@ impl CudaContext {
             at,
             bytes,
         })
+    }
+
+    /// An error if the device has less free memory.
+    pub(super) fn check_free(&self, bytes: u64) -> Result<()> {
+        let (free, _) = self.free_memory()?;
+        if bytes <= free {
+            return Ok(());
+        }
+        let _entered = self.enter()?;
+        Err(out_of_memory(self.driver, bytes, None))
     }
 
     /// Pinned host memory, which the device can access too, but slowly.

@@ -6,14 +6,15 @@
 //! - `library`: the functions of the driver, and loading of its library
 //! - `error`: W0520 to W0524; after a fatal failure the driver is not called any more
 //! - `context`: devices; every call makes its context current, and restores the previous one
-//! - `memory`, `module`, `stream`, `staging`, `graph`: resources of a device
+//! - `memory`, `managed`, `module`, `stream`, `staging`, `graph`: resources of a device
 //! - `functions`: finds NVIDIA's `libdevice`
 //! - `engine`, `pending`, `queue`: the stream of a device and its pending launches
 //! - `garbage`: what was dropped while kernels may use it
-//! - `backend`, `load`, `program`, `tree`, `launch`, `captured`: the backend
+//! - `backend`, `load`, `program`, `tree`, `sparse`, `budget`, `launch`, `captured`: the backend
 //! - `driver`: the lower half for tools
 
 mod backend;
+mod budget;
 mod captured;
 mod context;
 pub mod driver;
@@ -25,11 +26,13 @@ mod graph;
 pub(crate) mod launch;
 mod library;
 pub(crate) mod load;
+mod managed;
 mod memory;
 mod module;
 mod pending;
 mod program;
 mod queue;
+mod sparse;
 mod staging;
 mod stream;
 mod tree;

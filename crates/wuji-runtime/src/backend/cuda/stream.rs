@@ -181,6 +181,18 @@ impl CudaStream {
         })
     }
 
+    /// Moves pages of managed memory to the device.
+    ///
+    /// # Safety
+    /// They are allocated until it is done.
+    pub unsafe fn prefetch(&self, at: u64, bytes: u64) -> Result<()> {
+        let device = self.context.device;
+        // SAFETY: guaranteed by the caller.
+        self.enqueue(bytes, |driver, raw| unsafe {
+            call!(driver, cuMemPrefetchAsync(at, bytes as usize, device, raw))
+        })
+    }
+
     /// Fills memory of the device with a 32-bit number.
     ///
     /// # Safety

@@ -7,6 +7,7 @@ mod devices;
 mod graphs;
 mod kernels;
 mod launches;
+mod sparse;
 
 use crate::process::only;
 use std::path::PathBuf;
