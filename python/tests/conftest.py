@@ -32,7 +32,7 @@ _HOST_TEST = "test_other_threads_run_during_a_launch"
 _EAGER_FILES = ["test_book.py", "test_cuda.py", "test_limits.py", "test_signals.py"]
 _EAGER_TESTS = ["test_random_calls_survive_faults", "test_world_reports", "test_interpreter_worlds", "test_time_limit", "test_launches_release_the_gil",
                 "test_ctrl_c_interrupts_a_kernel", "test_kernel_profile", "test_debug_level_logs_compilation", "test_ctrl_c_stops_a_kernel",
-                "test_time_limits"]  # fmt: skip
+                "test_time_limits", "test_cache_folder"]  # fmt: skip
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -221,3 +221,111 @@ def test_covers_needs_fields_with_one_axis():
         square()
     with pytest.raises(ti.TaichiCompilationError, match="needs fields"):
         number()
+
+
+def test_loops_over_ndarrays_become_one(lazy: None) -> None:
+    x, y = ti.ndarray(ti.f32, 1000), ti.ndarray(ti.f32, 1000)
+
+    @ti.kernel
+    def inc(a: ti.types.ndarray(dtype=ti.f32, ndim=1), amount: ti.f32):  # type: ignore[valid-type]
+        for i in a:
+            a[i] += amount
+
+    @ti.kernel
+    def copy(a: ti.types.ndarray(dtype=ti.f32, ndim=1), b: ti.types.ndarray(dtype=ti.f32, ndim=1)):  # type: ignore[valid-type]
+        for i in a:
+            b[i] = 2 * a[i]
+
+    x.fill(1)
+    for _ in range(10):
+        inc(x, 1)
+    copy(x, y)
+    assert tasks() == 0
+    assert y[999] == 22 and x[0] == 11
+    assert tasks() == 1
+    np.testing.assert_array_equal(y.to_numpy(), np.full(1000, 22, np.float32))
+
+
+def test_the_same_ndarray_twice_is_one_state(lazy: None) -> None:
+    x = ti.ndarray(ti.i32, 16)
+
+    @ti.kernel
+    def add(a: ti.types.ndarray(dtype=ti.i32, ndim=1), b: ti.types.ndarray(dtype=ti.i32, ndim=1)):  # type: ignore[valid-type]
+        for i in a:
+            b[i] = a[i] + i
+
+    for _ in range(3):
+        add(x, x)
+    np.testing.assert_array_equal(x.to_numpy(), 3 * np.arange(16))
+
+
+def test_shared_memory_is_up_to_date(lazy: None) -> None:
+    x = ti.ndarray(ti.f32, 100)
+
+    @ti.kernel
+    def inc(a: ti.types.ndarray(dtype=ti.f32, ndim=1)):  # type: ignore[valid-type]
+        for i in a:
+            a[i] += 1
+
+    inc(x)
+    assert tasks() == 0
+    shared = np.from_dlpack(x)
+    assert tasks() == 1
+    assert shared[7] == 1
+    # From now on, others may look at any time.
+    inc(x)
+    assert shared[7] == 2
+
+
+def test_a_numpy_array_runs_what_waits(lazy: None) -> None:
+    x, given = ti.ndarray(ti.f32, 10), np.ones(10, np.float32)
+
+    @ti.kernel
+    def inc(a: ti.types.ndarray(dtype=ti.f32, ndim=1)):  # type: ignore[valid-type]
+        for i in a:
+            a[i] += 1
+
+    inc(x)
+    inc(given)
+    assert tasks() == 1
+    assert given[3] == 2 and x[3] == 1
+
+
+def test_results_are_in_the_window_of_what_they_depend_on(lazy: None) -> None:
+    x = ti.ndarray(ti.f32, 100)
+
+    @ti.kernel
+    def fill(a: ti.types.ndarray(dtype=ti.f32, ndim=1), value: ti.f32):  # type: ignore[valid-type]
+        for i in a:
+            a[i] = value
+
+    @ti.kernel
+    def total(a: ti.types.ndarray(dtype=ti.f32, ndim=1)) -> ti.f32:  # type: ignore[valid-type]
+        sum = 0.0
+        for i in a:
+            sum += a[i]
+        return sum
+
+    for value in range(5):
+        fill(x, value)
+    assert total(x) == 400
+    launches, launched, ran, windows, *_ = statistics()
+    assert (launches, windows) == (6, 1)
+    # Only the last fill is computed.
+    assert ran < launched
+
+
+def test_an_ndarray_that_nothing_can_read_is_not_filled(lazy: None) -> None:
+    x, y = ti.ndarray(ti.f32, 10), ti.ndarray(ti.f32, 10)
+
+    @ti.kernel
+    def fill(a: ti.types.ndarray(dtype=ti.f32, ndim=1)):  # type: ignore[valid-type]
+        for i in a:
+            a[i] = 1
+
+    fill(x)
+    fill(y)
+    del x
+    assert tasks() == 0
+    assert y[3] == 1
+    assert tasks() == 1

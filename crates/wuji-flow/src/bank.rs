@@ -4,6 +4,7 @@ use crate::combine::{Combined, Part, Piece, combine};
 use crate::dataflow;
 use crate::recompute::recompute;
 use crate::split;
+use crate::storage::Storage;
 use crate::summary::Summary;
 use crate::task::{Task, TaskId, TaskPart};
 use rustc_hash::FxHashMap;
@@ -11,19 +12,33 @@ use std::sync::Arc;
 use wuji_compile::Options;
 use wuji_compile::rewrite::sweep;
 use wuji_ir::Result;
-use wuji_ir::entities::{Field, Inst};
+use wuji_ir::entities::{Array, Field, Inst};
 use wuji_ir::module::Module;
 use wuji_ir::ops::{Activation, Op, Place};
 
 /// The most tasks that are kept. A program whose windows never repeat starts again.
 const MOST_TASKS: usize = 4096;
 
-/// Two tasks that are fused: who they are, for each tree of the second one which tree of both it is, and for each of its parameters
+/// Two tasks that are fused: who they are, for each tree and array of the second one which one of both it is, and for each of its parameters
 /// which parameter of the first one has the same value.
 type FusionKey = (TaskId, TaskId, Vec<u32>, Vec<Option<u32>>);
 
-/// A task with its trees in a window.
-pub type Placed<'a> = (&'a Arc<Task>, &'a [u32]);
+/// A task with the numbers of its trees and arrays in a window.
+#[derive(Copy, Clone, Debug)]
+pub struct Placed<'a> {
+    /// The task.
+    pub task: &'a Arc<Task>,
+    /// The number of each of its trees.
+    pub trees: &'a [u32],
+    /// The number of each of its arrays.
+    pub arrays: &'a [u32],
+}
+
+impl Placed<'_> {
+    fn numbers(&self) -> impl Iterator<Item = u32> {
+        self.trees.iter().chain(self.arrays).copied()
+    }
+}
 
 /// What is in a task.
 enum Parts<'a> {
@@ -38,9 +53,9 @@ pub struct Bank {
     options: Options,
     next: u32,
     fused: FxHashMap<FusionKey, Option<Arc<Task>>>,
-    pruned: FxHashMap<(TaskId, Vec<Field>), Option<Arc<Task>>>,
+    pruned: FxHashMap<(TaskId, Vec<Storage>), Option<Arc<Task>>>,
     demoted: FxHashMap<(TaskId, Vec<Field>), Arc<Task>>,
-    recomputed: FxHashMap<(FusionKey, Field), Option<Arc<Task>>>,
+    recomputed: FxHashMap<(FusionKey, Storage), Option<Arc<Task>>>,
     made: u64,
 }
 
@@ -72,9 +87,8 @@ impl Bank {
         let id = TaskId(self.next);
         self.next += 1;
         let mut summary = Summary::of(&combined.module);
-        if whole {
-            summary.ordered |= !combined.module.arrays.is_empty();
-        }
+        // Arrays of the host are only lent for a launch.
+        summary.ordered |= combined.module.arrays.values().any(|a| a.shape.is_none());
         let parts = match parts {
             Parts::Kernel(kernel) => vec![TaskPart {
                 kernel: kernel.into(),
@@ -87,6 +101,7 @@ impl Bank {
             summary,
             module: Arc::new(combined.module),
             trees: combined.trees,
+            arrays: combined.arrays,
             parts,
             depth,
             whole,
@@ -102,11 +117,7 @@ impl Bank {
                 .map(|p| self.task(p, Parts::Kernel(&module.name), 0, false));
             return Ok(tasks.collect());
         }
-        let trees = (0..prepared.trees.len() as u32).collect();
-        let whole = Combined {
-            module: prepared,
-            trees,
-        };
+        let whole = Combined::whole(prepared);
         Ok(vec![self.task(whole, Parts::Kernel(&module.name), 0, true)])
     }
 
@@ -129,14 +140,14 @@ impl Bank {
         b: Placed<'_>,
         equal: Vec<Option<u32>>,
     ) -> Option<Arc<Task>> {
-        let pattern = pattern(a.1, b.1);
-        let key = (a.0.id, b.0.id, pattern.clone(), equal.clone());
+        let pattern = pattern(&a, &b);
+        let key = (a.task.id, b.task.id, pattern.clone(), equal.clone());
         if let Some(known) = self.fused.get(&key) {
             return known.clone();
         }
         self.make_room();
-        let own: Vec<u32> = (0..a.1.len() as u32).collect();
-        let fused = self.combined((a.0, &own), (b.0, &pattern), &equal);
+        let own: Vec<u32> = (0..a.numbers().count() as u32).collect();
+        let fused = self.combined(renumbered(a, &own), renumbered(b, &pattern), &equal);
         self.fused.insert(key, fused.clone());
         fused
     }
@@ -147,33 +158,37 @@ impl Bank {
         b: Placed<'_>,
         equal: &[Option<u32>],
     ) -> Option<Arc<Task>> {
-        let name = fused_name(a.0.name(), b.0.name());
-        let parts = [part(a.0, a.1, &[])?, part(b.0, b.1, equal)?];
+        let name = fused_name(a.task.name(), b.task.name());
+        if reports_other_name(&a, &b) {
+            return None;
+        }
+        let parts = [part(a, &[])?, part(b, equal)?];
         let mut combined = combine(&name, &parts)?;
         dataflow::optimize(&mut combined.module, &self.options);
         self.made += 1;
-        let parts = [&a.0.parts[..], &b.0.parts[..]].concat();
-        let depth = a.0.depth.max(b.0.depth) + 1;
+        let parts = [&a.task.parts[..], &b.task.parts[..]].concat();
+        let depth = a.task.depth.max(b.task.depth) + 1;
         Some(self.task(combined, Parts::Of(parts), depth, false))
     }
 
-    /// The second task, which computes the elements of a field that the first one stores, instead of loading them. The field is one of
-    /// the first task. `equal` is as in [`fuse`](Bank::fuse).
+    /// The second task, which computes the elements that the first one stores to `output`, instead of loading them. `equal` is as in [`fuse`](Bank::fuse).
     pub fn recompute(
         &mut self,
         a: Placed<'_>,
         b: Placed<'_>,
         equal: Vec<Option<u32>>,
-        field: Field,
+        output: Storage,
     ) -> Option<Arc<Task>> {
-        let pattern = pattern(a.1, b.1);
-        let key = ((a.0.id, b.0.id, pattern.clone(), equal.clone()), field);
+        let pattern = pattern(&a, &b);
+        let ids = (a.task.id, b.task.id);
+        let key = ((ids.0, ids.1, pattern.clone(), equal.clone()), output);
         if let Some(known) = self.recomputed.get(&key) {
             return known.clone();
         }
         self.make_room();
-        let own: Vec<u32> = (0..a.1.len() as u32).collect();
-        let recomputed = self.recomputing((a.0, &own), (b.0, &pattern), &equal, field);
+        let own: Vec<u32> = (0..a.numbers().count() as u32).collect();
+        let (first, second) = (renumbered(a, &own), renumbered(b, &pattern));
+        let recomputed = self.recomputing(first, second, &equal, output);
         self.recomputed.insert(key, recomputed.clone());
         recomputed
     }
@@ -183,32 +198,32 @@ impl Bank {
         a: Placed<'_>,
         b: Placed<'_>,
         equal: &[Option<u32>],
-        field: Field,
+        output: Storage,
     ) -> Option<Arc<Task>> {
-        let name = fused_name(a.0.name(), b.0.name());
-        let (first, second) = (part(a.0, a.1, &[])?, part(b.0, b.1, equal)?);
-        let mut combined = recompute(&name, &first, &second, field)?;
+        let name = fused_name(a.task.name(), b.task.name());
+        if reports_other_name(&a, &b) {
+            return None;
+        }
+        let (first, second) = (part(a, &[])?, part(b, equal)?);
+        let mut combined = recompute(&name, &first, &second, output)?;
         dataflow::optimize(&mut combined.module, &self.options);
         self.made += 1;
-        let parts = [&a.0.parts[..], &b.0.parts[..]].concat();
-        let depth = a.0.depth.max(b.0.depth) + 1;
+        let parts = [&a.task.parts[..], &b.task.parts[..]].concat();
+        let depth = a.task.depth.max(b.task.depth) + 1;
         Some(self.task(combined, Parts::Of(parts), depth, false))
     }
 
-    /// The task without its stores to some fields. `None` if it does nothing else.
-    pub fn prune(&mut self, task: &Arc<Task>, fields: &[Field]) -> Option<Arc<Task>> {
-        let key = (task.id, fields.to_vec());
+    /// The task without its stores to some fields and arrays. `None` if it does nothing else.
+    pub fn prune(&mut self, task: &Arc<Task>, dead: &[Storage]) -> Option<Arc<Task>> {
+        let key = (task.id, dead.to_vec());
         if let Some(known) = self.pruned.get(&key) {
             return known.clone();
         }
         self.make_room();
         let mut module = (*task.module).clone();
-        remove_stores(&mut module, fields);
+        remove_stores(&mut module, dead);
         self.made += 1;
-        let combined = Combined {
-            trees: (0..module.trees.len() as u32).collect(),
-            module,
-        };
+        let combined = Combined::whole(module);
         let pruned = self.task(combined, Parts::Of(task.parts.clone()), task.depth, false);
         let pruned = pruned.summary.has_effects().then_some(pruned);
         self.pruned.insert(key, pruned.clone());
@@ -238,27 +253,58 @@ impl Bank {
             }
         }
         self.made += 1;
-        let combined = Combined {
-            trees: (0..module.trees.len() as u32).collect(),
-            module,
-        };
+        let combined = Combined::whole(module);
         let demoted = self.task(combined, Parts::Of(task.parts.clone()), task.depth, false);
         self.demoted.insert(key, demoted.clone());
         demoted
     }
 }
 
-/// For each tree of the second of two tasks, its number among those of both.
-fn pattern(first: &[u32], second: &[u32]) -> Vec<u32> {
-    let mut fresh = first.len() as u32;
-    let number = |tree: &u32| match first.iter().position(|t| t == tree) {
-        Some(known) => known as u32,
-        None => {
-            fresh += 1;
-            fresh - 1
+/// The numbers of the trees and arrays of the first of two tasks, then those that only the second one has.
+pub(crate) fn numbers_of_both(first: &Placed<'_>, second: &Placed<'_>) -> Vec<u32> {
+    let mut all: Vec<u32> = first.numbers().collect();
+    for number in second.numbers() {
+        if !all.contains(&number) {
+            all.push(number);
         }
+    }
+    all
+}
+
+/// For each tree and array of the second of two tasks, its position among those of both.
+fn pattern(first: &Placed<'_>, second: &Placed<'_>) -> Vec<u32> {
+    let all = numbers_of_both(first, second);
+    let position = |number: u32| all.iter().position(|n| *n == number);
+    let known = second.numbers().filter_map(position);
+    known.map(|at| at as u32).collect()
+}
+
+/// The task with other numbers.
+fn renumbered<'a>(placed: Placed<'a>, numbers: &'a [u32]) -> Placed<'a> {
+    let (trees, arrays) = numbers.split_at(placed.trees.len());
+    Placed {
+        task: placed.task,
+        trees,
+        arrays,
+    }
+}
+
+/// Whether one of two tasks may report a write outside of an array to which its kernel gives another name.
+fn reports_other_name(a: &Placed<'_>, b: &Placed<'_>) -> bool {
+    let reports = |placed: &Placed<'_>, at: usize| {
+        let array = Array::from_u32(at as u32);
+        let used = placed.task.summary.use_of(Storage::Array(array));
+        used.is_some_and(|used| used.writes && !used.exists)
     };
-    second.iter().map(number).collect()
+    let name = |placed: &Placed<'_>, at: usize| {
+        let array = Array::from_u32(at as u32);
+        placed.task.module.arrays[array].name.clone()
+    };
+    a.arrays.iter().enumerate().any(|(x, number)| {
+        let same = b.arrays.iter().enumerate().filter(|(_, n)| *n == number);
+        same.into_iter()
+            .any(|(y, _)| name(a, x) != name(b, y) && (reports(a, x) || reports(b, y)))
+    })
 }
 
 /// A task that is made of many has a name that says so.
@@ -274,7 +320,8 @@ fn fused_name(a: &str, b: &str) -> String {
     format!("{first}+..+{last} ({count})")
 }
 
-fn part<'a>(task: &'a Task, trees: &'a [u32], equal: &'a [Option<u32>]) -> Option<Part<'a>> {
+fn part<'a>(placed: Placed<'a>, equal: &'a [Option<u32>]) -> Option<Part<'a>> {
+    let task = placed.task;
     let f = task.module.kernel_func()?;
     let piece = match task.summary.foreach {
         Some(inst) => Piece::Loop(inst),
@@ -286,12 +333,13 @@ fn part<'a>(task: &'a Task, trees: &'a [u32], equal: &'a [Option<u32>]) -> Optio
     Some(Part {
         module: &task.module,
         piece,
-        trees,
+        trees: placed.trees,
+        arrays: placed.arrays,
         equal,
     })
 }
 
-fn remove_stores(m: &mut Module, fields: &[Field]) {
+fn remove_stores(m: &mut Module, dead: &[Storage]) {
     let Some(kernel) = m.kernel else {
         return;
     };
@@ -299,9 +347,9 @@ fn remove_stores(m: &mut Module, fields: &[Field]) {
     for region in f.walk_regions() {
         let insts = std::mem::take(&mut f.regions[region].insts);
         let kept = insts.into_iter().filter(|inst| {
-            let written = f.insts[*inst].op.written_access().map(|a| a.place);
-            let dead = matches!(written, Some(Place::Field(field)) if fields.contains(&field));
-            !dead
+            let written = f.insts[*inst].op.written_access();
+            let written = written.and_then(|a| Storage::of(a.place));
+            !written.is_some_and(|storage| dead.contains(&storage))
         });
         let kept: Vec<Inst> = kept.collect();
         f.regions[region].insts = kept;

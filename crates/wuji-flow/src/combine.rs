@@ -1,11 +1,12 @@
 //! New modules from pieces of others: one task of a kernel, or several tasks as one.
 
+use crate::storage::is_fixed;
 use crate::summary::entry_loops;
 use crate::walk::{each_inst, each_use, regions_in};
 use cranelift_entity::SecondaryMap;
 use rustc_hash::FxHashMap;
 use wuji_compile::rewrite::{Map, copy_body, copy_inst};
-use wuji_ir::entities::{Field, File, Inst, Label, Message, Region, Tree, Value};
+use wuji_ir::entities::{Array, Field, File, Inst, Label, Message, Region, Tree, Value};
 use wuji_ir::layout::{Child, FieldData};
 use wuji_ir::module::{Function, Module, Param, Piece as MessagePiece, Term, Values};
 use wuji_ir::ops::{Domain, Effect, Op, Place};
@@ -19,25 +20,47 @@ pub(crate) enum Piece {
     Loop(Inst),
 }
 
-/// A piece of a kernel, with a number for each tree of its module: equal numbers are the same tree.
+impl Piece {
+    fn each_inst(&self, f: &Function, visit: &mut impl FnMut(Inst)) {
+        match self {
+            Piece::Serial(insts) => insts.iter().for_each(|i| each_inst(f, *i, visit)),
+            Piece::Loop(inst) => each_inst(f, *inst, visit),
+        }
+    }
+}
+
+/// A piece of a kernel, with a number for each tree and array of its module: equal numbers are the same one.
 #[derive(Clone, Debug)]
 pub(crate) struct Part<'a> {
     pub(crate) module: &'a Module,
     pub(crate) piece: Piece,
     pub(crate) trees: &'a [u32],
+    pub(crate) arrays: &'a [u32],
     /// For each parameter, the parameter of the first part that has the same value.
     pub(crate) equal: &'a [Option<u32>],
 }
 
-/// A module of one task, and the numbers of its trees.
+/// A module of one task, and the numbers of its trees and arrays.
 #[derive(Debug)]
 pub(crate) struct Combined {
     pub(crate) module: Module,
     pub(crate) trees: Vec<u32>,
+    pub(crate) arrays: Vec<u32>,
+}
+
+impl Combined {
+    /// A module with all its trees and arrays.
+    pub(crate) fn whole(module: Module) -> Combined {
+        Combined {
+            trees: (0..module.trees.len() as u32).collect(),
+            arrays: (0..module.arrays.len() as u32).collect(),
+            module,
+        }
+    }
 }
 
 /// One kernel that runs the pieces one after the other; loops become one loop over the domain of the first. The parameters are
-/// those of all parts. `None` if a tree has other fields in another part.
+/// those of all parts. `None` if a tree has other fields in another part, or an array another shape, or if it is a tree there.
 pub(crate) fn combine(name: &str, parts: &[Part<'_>]) -> Option<Combined> {
     let mut build = Build::new(name);
     let (mut f, entered) = build.enter_all(parts)?;
@@ -82,6 +105,8 @@ pub(crate) struct Build {
     trees: Vec<u32>,
     /// The fields of each tree of the module.
     fields: Vec<Vec<Field>>,
+    /// The number of each array of the module.
+    arrays: Vec<u32>,
 }
 
 impl Build {
@@ -90,6 +115,7 @@ impl Build {
             module: Module::new(name),
             trees: Vec::new(),
             fields: Vec::new(),
+            arrays: Vec::new(),
         }
     }
 
@@ -136,6 +162,7 @@ impl Build {
         Combined {
             module,
             trees: self.trees,
+            arrays: self.arrays,
         }
     }
 
@@ -152,6 +179,14 @@ impl Build {
                 fields[old] = Some(*new);
             }
         }
+        let mut arrays: SecondaryMap<Array, Option<Array>> = SecondaryMap::new();
+        for array in arrays_of(&f, &part.piece) {
+            arrays[array] = Some(self.array(part, array)?);
+        }
+        let known = self.arrays.iter();
+        if known.into_iter().any(|number| self.trees.contains(number)) {
+            return None;
+        }
         let mut files: FxHashMap<File, File> = FxHashMap::default();
         for inst in f.insts.keys().collect::<Vec<_>>() {
             let span = f.spans[inst];
@@ -167,6 +202,17 @@ impl Build {
                 && let Some(new) = fields[field]
             {
                 access.place = Place::Field(new);
+            }
+            if let Some(access) = op.access_mut()
+                && let Place::Array(array) = access.place
+                && let Some(new) = arrays[array]
+            {
+                access.place = Place::Array(new);
+            }
+            if let Op::ArrayExtent(array, _) | Op::ArrayStride(array, _) = op
+                && let Some(new) = arrays[*array]
+            {
+                *array = new;
             }
             if let Op::Cell(_, field) | Op::Cache(field) | Op::ForEach(_, Domain::Field(field), _) =
                 op
@@ -238,6 +284,22 @@ impl Build {
         Some(self.trees.len() - 1)
     }
 
+    /// The array with the number that an array of a part has.
+    fn array(&mut self, part: &Part<'_>, array: Array) -> Option<Array> {
+        let number = *part.arrays.get(array.as_u32() as usize)?;
+        let mut data = part.module.arrays[array].clone();
+        data.elem = self.ty(part.module, data.elem);
+        let Some(known) = self.arrays.iter().position(|n| *n == number) else {
+            self.arrays.push(number);
+            return Some(self.module.arrays.push(data));
+        };
+        let known = Array::from_u32(known as u32);
+        let old = &mut self.module.arrays[known];
+        old.writable |= data.writable;
+        let same = old.elem == data.elem && old.rank == data.rank && old.shape == data.shape;
+        (same && is_fixed(old) && is_fixed(&data)).then_some(known)
+    }
+
     fn file(&mut self, name: &str) -> File {
         let known = self.module.files.iter().find(|(_, n)| *n == name);
         match known {
@@ -295,11 +357,39 @@ fn fields_of(f: &Function, piece: &Piece) -> Vec<Field> {
             add(*field);
         }
     };
-    match piece {
-        Piece::Serial(insts) => insts.iter().for_each(|i| each_inst(f, *i, &mut visit)),
-        Piece::Loop(inst) => each_inst(f, *inst, &mut visit),
+    piece.each_inst(f, &mut visit);
+    out
+}
+
+/// The arrays that a piece mentions, or that values before it may have been computed from.
+fn arrays_of(f: &Function, piece: &Piece) -> Vec<Array> {
+    let mut out = Vec::new();
+    let mut visit = |inst: Inst| {
+        let op = &f.insts[inst].op;
+        let array = match op.access().map(|a| a.place) {
+            Some(Place::Array(array)) => Some(array),
+            Some(Place::Field(_) | Place::Local(_) | Place::Temp(_)) => None,
+            None => extent_of(op),
+        };
+        if let Some(array) = array.filter(|a| !out.contains(a)) {
+            out.push(array);
+        }
+    };
+    piece.each_inst(f, &mut visit);
+    for inst in &f.regions[f.entry].insts {
+        if extent_of(&f.insts[*inst].op).is_some() {
+            visit(*inst);
+        }
     }
     out
+}
+
+fn extent_of(op: &Op) -> Option<Array> {
+    if let Op::ArrayExtent(array, _) | Op::ArrayStride(array, _) = op {
+        Some(*array)
+    } else {
+        None
+    }
 }
 
 /// Copies pieces of one function into another.

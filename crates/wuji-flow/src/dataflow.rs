@@ -3,16 +3,17 @@
 use wuji_compile::analysis::affine::{Affine, AffineAnalysis};
 use wuji_compile::rewrite::{Structure, Substitution, all_atomics, demote, sweep};
 use wuji_compile::{Math, Options};
-use wuji_ir::entities::{Field, Inst, Region, Value};
+use wuji_ir::entities::{Inst, Region, Value};
 use wuji_ir::module::{Function, Module};
-use wuji_ir::ops::{Op, Place, Step};
+use wuji_ir::ops::{Op, Step};
 use wuji_ir::types::Scalar;
 
 use crate::numbering::merge_values;
-use crate::summary::{FieldUse, Reach, Summary};
+use crate::storage::Storage;
+use crate::summary::{Reach, StorageUse, Summary};
 use crate::walk::each_inst;
 
-/// Removes loads and stores that are not needed. Only fields whose accesses are all to existing elements of the iteration take part.
+/// Removes loads and stores that are not needed. Only fields and arrays whose accesses are all to existing elements of the iteration take part.
 pub(crate) fn optimize(m: &mut Module, options: &Options) {
     if options.without.iter().any(|w| w == "task_dataflow") {
         return;
@@ -27,9 +28,9 @@ pub(crate) fn optimize(m: &mut Module, options: &Options) {
             .map_or(f.entry, |inst| f.insts[inst].regions[0])
     };
     merge_values(m, region);
-    let fields: Vec<Field> = (summary.fields.iter())
+    let fields: Vec<Storage> = (summary.uses.iter())
         .filter(|used| takes_part(m, used, options))
-        .map(|used| used.field)
+        .map(|used| used.storage)
         .collect();
     let Some(kernel) = m.kernel else {
         return;
@@ -38,8 +39,11 @@ pub(crate) fn optimize(m: &mut Module, options: &Options) {
     // An update of an element that no other iteration has needs no atomic.
     let updates: Vec<Inst> = (all_atomics(f).into_iter())
         .filter(|inst| {
-            let place = f.insts[*inst].op.access().map(|a| a.place);
-            matches!(place, Some(Place::Field(field)) if fields.contains(&field))
+            let storage = f.insts[*inst]
+                .op
+                .access()
+                .and_then(|a| Storage::of(a.place));
+            storage.is_some_and(|storage| fields.contains(&storage))
         })
         .collect();
     demote(&mut m.env, f, &updates, || true);
@@ -56,25 +60,25 @@ pub(crate) fn optimize(m: &mut Module, options: &Options) {
     merge_values(m, region);
 }
 
-/// Whether the stores of a field can be forwarded to its loads.
-fn takes_part(m: &Module, used: &FieldUse, options: &Options) -> bool {
-    let data = &m.fields[used.field];
+/// Whether the stores of a field or array can be forwarded to its loads.
+fn takes_part(m: &Module, used: &StorageUse, options: &Options) -> bool {
     let own = matches!(used.reach, Reach::Own(_));
-    own && used.exists && data.packing.is_none() && may_bypass(m, used.field, options)
+    let packed = used.storage.is_packed(m);
+    own && used.exists && !packed && may_bypass(m, used.storage, options)
 }
 
-/// Whether a value may be used without going through its field: a product that is stored is rounded; otherwise, it could be contracted,
+/// Whether a value may be used without going through memory: a product that is stored is rounded; otherwise, it could be contracted,
 /// and results must not depend on that in a deterministic world.
-pub(crate) fn may_bypass(m: &Module, field: Field, options: &Options) -> bool {
-    let elem = m.fields[field].elem;
+pub(crate) fn may_bypass(m: &Module, storage: Storage, options: &Options) -> bool {
+    let elem = storage.elem(m);
     let floats = (m.structs.flatten(elem).iter()).any(|s| Scalar::is_float(*s));
     options.math == Math::Strict || !options.deterministic || !floats
 }
 
-/// An element of a field, or a component of it.
+/// An element of a field or array, or a component of it.
 #[derive(Clone, PartialEq)]
 struct Key {
-    field: Field,
+    storage: Storage,
     indices: Vec<Affine>,
     path: Vec<u32>,
 }
@@ -84,9 +88,7 @@ impl Key {
     fn of(f: &Function, affine: &mut AffineAnalysis<'_>, inst: Inst) -> Option<Key> {
         let data = &f.insts[inst];
         let access = data.op.access()?;
-        let Place::Field(field) = access.place else {
-            return None;
-        };
+        let storage = Storage::of(access.place)?;
         let path: Option<Vec<u32>> = (access.path.iter())
             .map(|step| match step {
                 Step::Const(k) => Some(*k),
@@ -96,7 +98,7 @@ impl Key {
         let operands = usize::from(!matches!(data.op, Op::Load(_)));
         let rank = data.args.len().checked_sub(operands)?;
         Some(Key {
-            field,
+            storage,
             indices: data.args[..rank].iter().map(|v| affine.expr(*v)).collect(),
             path: path?,
         })
@@ -105,11 +107,11 @@ impl Key {
     /// Whether they may share memory: components of the same element may, unless both are known and neither contains the other.
     fn overlaps(&self, other: &Key) -> bool {
         let shared = self.path.len().min(other.path.len());
-        self.field == other.field && self.path[..shared] == other.path[..shared]
+        self.storage == other.storage && self.path[..shared] == other.path[..shared]
     }
 }
 
-fn forward(f: &mut Function, region: Region, fields: &[Field]) {
+fn forward(f: &mut Function, region: Region, fields: &[Storage]) {
     let mut replaced = Substitution::new();
     {
         let structure = Structure::of(f);
@@ -150,7 +152,7 @@ fn merge_uniques(f: &mut Function, region: Region) -> bool {
 struct Forward<'a> {
     f: &'a Function,
     affine: AffineAnalysis<'a>,
-    fields: &'a [Field],
+    fields: &'a [Storage],
     replaced: &'a mut Substitution,
 }
 
@@ -167,21 +169,21 @@ impl Forward<'_> {
         if !data.regions.is_empty() {
             // What a region writes is unknown in it, because it may run again, and after it.
             let written = fields_in(f, inst, false);
-            known.retain(|(key, _)| !written.contains(&key.field));
+            known.retain(|(key, _)| !written.contains(&key.storage));
             for r in &data.regions {
                 self.region(*r, &mut known.clone());
             }
             return;
         }
-        let Some(Place::Field(field)) = data.op.access().map(|a| a.place) else {
+        let Some(storage) = data.op.access().and_then(|a| Storage::of(a.place)) else {
             return;
         };
-        if !self.fields.contains(&field) {
+        if !self.fields.contains(&storage) {
             return;
         }
         let Some(key) = Key::of(f, &mut self.affine, inst) else {
             if !matches!(data.op, Op::Load(_)) {
-                known.retain(|(key, _)| key.field != field);
+                known.retain(|(key, _)| key.storage != storage);
             }
             return;
         };
@@ -202,8 +204,8 @@ impl Forward<'_> {
     }
 }
 
-/// The fields that the regions of an instruction write, or with `reads` access at all.
-fn fields_in(f: &Function, inst: Inst, reads: bool) -> Vec<Field> {
+/// The fields and arrays that the regions of an instruction write, or with `reads` access at all.
+fn fields_in(f: &Function, inst: Inst, reads: bool) -> Vec<Storage> {
     let mut out = Vec::new();
     each_inst(f, inst, &mut |i| {
         let op = &f.insts[i].op;
@@ -212,15 +214,13 @@ fn fields_in(f: &Function, inst: Inst, reads: bool) -> Vec<Field> {
         } else {
             op.written_access()
         };
-        if let Some(Place::Field(field)) = access.map(|a| a.place) {
-            out.push(field);
-        }
+        out.extend(access.and_then(|a| Storage::of(a.place)));
     });
     out
 }
 
 /// Removes stores in a region that a later store of the same region overwrites, with no read between.
-fn remove_overwritten(f: &mut Function, region: Region, fields: &[Field]) {
+fn remove_overwritten(f: &mut Function, region: Region, fields: &[Storage]) {
     let mut dead = Vec::new();
     {
         let structure = Structure::of(f);
@@ -230,18 +230,18 @@ fn remove_overwritten(f: &mut Function, region: Region, fields: &[Field]) {
             let data = &f.insts[*inst];
             if !data.regions.is_empty() {
                 let used = fields_in(f, *inst, true);
-                later.retain(|key| !used.contains(&key.field));
+                later.retain(|key| !used.contains(&key.storage));
                 continue;
             }
-            let Some(Place::Field(field)) = data.op.access().map(|a| a.place) else {
+            let Some(storage) = data.op.access().and_then(|a| Storage::of(a.place)) else {
                 continue;
             };
-            if !fields.contains(&field) {
+            if !fields.contains(&storage) {
                 continue;
             }
             let key = Key::of(f, &mut affine, *inst);
             let (Op::Store(_), Some(key)) = (&data.op, key) else {
-                later.retain(|key| key.field != field);
+                later.retain(|key| key.storage != storage);
                 continue;
             };
             if later.contains(&key) {

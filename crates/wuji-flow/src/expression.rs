@@ -1,9 +1,10 @@
 //! Values as text that is the same in every task that computes them in the same way.
 
+use crate::storage::Storage;
 use std::fmt::Write as _;
-use wuji_ir::entities::{Field, Region, Value};
+use wuji_ir::entities::{Region, Value};
 use wuji_ir::module::Function;
-use wuji_ir::ops::{Effect, Op, Place, Step};
+use wuji_ir::ops::{Effect, Op, Step};
 
 /// The most instructions that are compared.
 const LONGEST: usize = 32;
@@ -13,31 +14,31 @@ pub(crate) fn expression(f: &Function, body: Region, v: Value) -> Option<String>
     Writer::new(f, body, None).text(v)
 }
 
-/// The same, of elements of fields, too; they are added to the list, and written as their position in it.
+/// The same, of elements of fields and arrays, too; they are added to the list, and written as their position in it.
 pub(crate) fn loaded_expression(
     f: &Function,
     body: Region,
     v: Value,
-    fields: &mut Vec<Field>,
+    loads: &mut Vec<Storage>,
 ) -> Option<String> {
-    Writer::new(f, body, Some(fields)).text(v)
+    Writer::new(f, body, Some(loads)).text(v)
 }
 
 struct Writer<'a> {
     f: &'a Function,
     /// Of the loop, or of the function.
     body: Region,
-    fields: Option<&'a mut Vec<Field>>,
+    loads: Option<&'a mut Vec<Storage>>,
     left: usize,
     out: String,
 }
 
 impl<'a> Writer<'a> {
-    fn new(f: &'a Function, body: Region, fields: Option<&'a mut Vec<Field>>) -> Writer<'a> {
+    fn new(f: &'a Function, body: Region, loads: Option<&'a mut Vec<Storage>>) -> Writer<'a> {
         Writer {
             f,
             body,
-            fields,
+            loads,
             left: LONGEST,
             out: String::new(),
         }
@@ -63,14 +64,12 @@ impl<'a> Writer<'a> {
         let data = &f.insts[f.def(v)?];
         let plain = data.regions.is_empty() && data.results.len() == 1;
         if let Op::Load(access) = &data.op {
-            let Place::Field(field) = access.place else {
-                return None;
-            };
-            let fields = self.fields.as_mut()?;
-            let number = fields.iter().position(|known| *known == field);
+            let storage = Storage::of(access.place)?;
+            let loads = self.loads.as_mut()?;
+            let number = loads.iter().position(|known| *known == storage);
             let number = number.unwrap_or_else(|| {
-                fields.push(field);
-                fields.len() - 1
+                loads.push(storage);
+                loads.len() - 1
             });
             let dynamic = access.path.contains(&Step::Dynamic);
             let _ = write!(self.out, "(load #{number} {:?} ", access.path);

@@ -1,18 +1,18 @@
 //! The state-flow graph: tasks in order, with an edge for each state that one leaves to another.
 
-use crate::summary::number_in_tree;
+use crate::storage::Storage;
 use crate::task::Task;
 use std::fmt;
 use std::sync::Arc;
-use wuji_ir::entities::Field;
 use wuji_ir::module::Module;
 
-/// A part of what a program computes on. Trees are numbered in their window.
+/// A part of what a program computes on. Trees and arrays are numbered in their window, together: an array may be the only field of a
+/// tree.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub enum State {
-    /// The values of a field, by its number in the tree; packed fields of a node share one.
+    /// The values of a field, by its number in the tree, or of an array, which is number 0; packed fields of a node share one.
     Value {
-        /// The number of the tree.
+        /// The number of the tree or array.
         tree: u32,
         /// The number of the field in the tree.
         field: u32,
@@ -46,6 +46,8 @@ pub struct Node {
     pub task: Arc<Task>,
     /// The number of each tree of the task in the window.
     pub trees: Vec<u32>,
+    /// The number of each of its arrays.
+    pub arrays: Vec<u32>,
     /// The parameters by value, one slot for each scalar.
     pub params: Vec<u64>,
     /// The launches it comes from, in order.
@@ -58,11 +60,16 @@ pub struct Node {
 
 impl Node {
     /// A task with its arguments; the states come from its summary.
-    pub fn new(task: Arc<Task>, trees: Vec<u32>, params: Vec<u64>, launches: Vec<usize>) -> Node {
+    pub fn new(
+        task: Arc<Task>,
+        (trees, arrays): (Vec<u32>, Vec<u32>),
+        params: Vec<u64>,
+        launches: Vec<usize>,
+    ) -> Node {
         let (mut reads, mut writes) = (Vec::new(), Vec::new());
         let (m, summary) = (&task.module, &task.summary);
-        for used in &summary.fields {
-            let state = value_state(m, used.field, &trees);
+        for used in &summary.uses {
+            let state = value_state(m, used.storage, (&trees, &arrays));
             if used.writes {
                 writes.push(state);
             }
@@ -82,7 +89,9 @@ impl Node {
             if mask.deactivates {
                 // Only some cells: the others keep their values.
                 let fields = m.fields.iter().filter(|(_, data)| data.tree == mask.tree);
-                let values: Vec<State> = fields.map(|(f, _)| value_state(m, f, &trees)).collect();
+                let values: Vec<State> = fields
+                    .map(|(f, _)| value_state(m, Storage::Field(f), (&trees, &arrays)))
+                    .collect();
                 reads.extend(&values);
                 writes.extend(values);
             }
@@ -97,6 +106,7 @@ impl Node {
         Node {
             task,
             trees,
+            arrays,
             params,
             launches,
             reads,
@@ -104,13 +114,28 @@ impl Node {
         }
     }
 
-    /// The state of the values of a field.
-    pub fn state_of(&self, field: Field) -> State {
-        value_state(&self.task.module, field, &self.trees)
+    /// The same arguments for a task that was made of this one.
+    pub(crate) fn with_task(&self, task: Arc<Task>) -> Node {
+        let data = (self.trees.clone(), self.arrays.clone());
+        Node::new(task, data, self.params.clone(), self.launches.clone())
+    }
+
+    /// The state of the values of a field or array.
+    pub fn state_of(&self, storage: Storage) -> State {
+        value_state(&self.task.module, storage, (&self.trees, &self.arrays))
     }
 }
 
-fn value_state(m: &Module, field: Field, trees: &[u32]) -> State {
+fn value_state(m: &Module, storage: Storage, (trees, arrays): (&[u32], &[u32])) -> State {
+    let field = match storage {
+        Storage::Field(field) => field,
+        Storage::Array(array) => {
+            return State::Value {
+                tree: arrays[array.as_u32() as usize],
+                field: storage.number(m),
+            };
+        }
+    };
     let data = &m.fields[field];
     let tree = trees[data.tree.as_u32() as usize];
     // Packed fields of a node may share words and exponents.
@@ -122,7 +147,7 @@ fn value_state(m: &Module, field: Field, trees: &[u32]) -> State {
     });
     State::Value {
         tree,
-        field: number_in_tree(m, first.unwrap_or(field)),
+        field: Storage::Field(first.unwrap_or(field)).number(m),
     }
 }
 

@@ -20,6 +20,7 @@ pub mod print;
 mod recompute;
 pub mod rules;
 mod split;
+pub mod storage;
 pub mod summary;
 pub mod task;
 mod walk;
@@ -27,5 +28,6 @@ pub mod window;
 
 pub use bank::Bank;
 pub use graph::Graph;
+pub use storage::Storage;
 pub use task::{Task, TaskId};
 pub use window::{Launch, LaunchPlan, Run, Switches, Window};

@@ -10,26 +10,32 @@ use wuji_ir::layout::Child;
 use wuji_ir::module::Module;
 
 impl Window {
-    /// One launch of each kernel. Trees with the same nodes and fields are the same tree; parameters by value are zero.
+    /// One launch of each kernel. Trees with the same nodes and fields are the same tree, and arrays with the same name, type and shape
+    /// the same array; parameters by value are zero.
     pub fn of_modules(modules: &[Module], bank: &mut Bank) -> Result<(Window, Names)> {
         let mut known: Vec<String> = Vec::new();
         let mut names = Names::default();
         let mut window = Window::default();
         for module in modules {
-            let mut trees = Vec::new();
-            for tree in module.trees.keys() {
-                let key = description(module, tree);
+            let mut number = |key: String, fields: Vec<String>| {
                 let number = known.iter().position(|k| *k == key);
-                trees.push(number.unwrap_or_else(|| {
+                number.unwrap_or_else(|| {
                     known.push(key);
-                    names.0.push(field_names(module, tree));
+                    names.0.push(fields);
                     known.len() - 1
-                }) as u32);
-            }
+                }) as u32
+            };
+            let trees = module.trees.keys();
+            let trees = trees.map(|t| number(description(module, t), field_names(module, t)));
+            let trees = trees.collect();
+            let arrays = module.arrays.values();
+            let arrays = arrays.map(|a| number(format!("{a:?}"), vec![a.name.clone()]));
+            let arrays = arrays.collect();
             let slots = module.params.iter().map(|p| module.structs.arity(p.ty));
             window.launches.push(Launch {
                 tasks: bank.tasks_of(module)?.into(),
                 trees,
+                arrays,
                 params: vec![0; slots.sum::<u32>() as usize],
             });
         }

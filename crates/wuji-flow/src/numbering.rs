@@ -1,18 +1,19 @@
 //! Value numbering inside of a task: what its parts compute alike is computed once, and what no part writes is loaded once.
 
+use crate::storage::{Storage, is_fixed};
 use rustc_hash::FxHashMap;
 use std::fmt::Write as _;
 use wuji_compile::rewrite::{Substitution, sweep};
-use wuji_ir::entities::{Field, Inst, Region, Tree, Value};
+use wuji_ir::entities::{Inst, Region, Tree, Value};
 use wuji_ir::module::{Function, Module};
-use wuji_ir::ops::{Effect, Op, Place};
+use wuji_ir::ops::{Effect, Op};
 
-/// Merges pure instructions and loads of fields that the task does not write.
+/// Merges pure instructions and loads of fields and arrays that the task does not write.
 pub(crate) fn merge_values(m: &mut Module, region: Region) {
     let Some(kernel) = m.kernel else {
         return;
     };
-    let constant = constant_fields(m);
+    let constant = constant_storage(m);
     let f = &mut m.funcs[kernel];
     let mut numbering = Numbering {
         f,
@@ -25,19 +26,21 @@ pub(crate) fn merge_values(m: &mut Module, region: Region) {
     sweep(f);
 }
 
-/// The fields whose elements are the same during the whole task.
-fn constant_fields(m: &Module) -> Vec<Field> {
+/// The fields and arrays whose elements are the same during the whole task.
+fn constant_storage(m: &Module) -> Vec<Storage> {
     let Some(f) = m.kernel_func() else {
         return Vec::new();
     };
-    let mut written: Vec<Field> = Vec::new();
+    let mut written: Vec<Storage> = Vec::new();
     let mut changed: Vec<Tree> = Vec::new();
     f.walk(|inst| {
         let op = &f.insts[inst].op;
-        if let Some(Place::Field(field)) = op.written_access().map(|a| a.place) {
-            written.push(field);
+        if let Some(storage) = op.written_access().and_then(|a| Storage::of(a.place)) {
+            written.push(storage);
             // Packed fields share words and exponents.
-            if m.fields[field].packing.is_some() {
+            if let Storage::Field(field) = storage
+                && storage.is_packed(m)
+            {
                 changed.push(m.fields[field].tree);
             }
         }
@@ -46,16 +49,20 @@ fn constant_fields(m: &Module) -> Vec<Field> {
         }
         if matches!(op, Op::Call(_)) {
             changed.extend(m.trees.keys());
+            written.extend(m.arrays.keys().map(Storage::Array));
         }
     });
-    let fields = m.fields.iter();
-    let fields = fields.filter(|(f, d)| !written.contains(f) && !changed.contains(&d.tree));
-    fields.map(|(f, _)| f).collect()
+    let fields = m.fields.iter().filter(|(_, d)| !changed.contains(&d.tree));
+    let fields = fields.map(|(f, _)| Storage::Field(f));
+    let arrays = m.arrays.iter().filter(|(_, data)| is_fixed(data));
+    let arrays = arrays.map(|(a, _)| Storage::Array(a));
+    let all = fields.chain(arrays);
+    all.filter(|s| !written.contains(s)).collect()
 }
 
 struct Numbering<'a> {
     f: &'a Function,
-    constant: &'a [Field],
+    constant: &'a [Storage],
     replaced: Substitution,
 }
 
@@ -89,11 +96,9 @@ impl Numbering<'_> {
     /// Whether an instruction has the same result wherever its operands are the same.
     fn is_constant(&self, inst: Inst) -> bool {
         let op = &self.f.insts[inst].op;
-        match op.access().map(|a| a.place) {
-            Some(Place::Field(field)) => {
-                matches!(op, Op::Load(_)) && self.constant.contains(&field)
-            }
-            Some(Place::Array(_) | Place::Local(_) | Place::Temp(_)) => false,
+        match op.access().map(|a| Storage::of(a.place)) {
+            Some(Some(storage)) => matches!(op, Op::Load(_)) && self.constant.contains(&storage),
+            Some(None) => false,
             None => op.effect() == Effect::Pure,
         }
     }

@@ -1,20 +1,21 @@
 //! Computes again what a task would load: the body of the loop that stores a field takes the place of the loads of another task.
 
 use crate::combine::{Build, Combined, Copy, Part, Piece, end_loop};
+use crate::storage::Storage;
 use wuji_compile::rewrite::{Map, copy_inst, replace_uses};
 use wuji_ir::build::Builder;
-use wuji_ir::entities::{Field, Inst, Region, Value};
+use wuji_ir::entities::{Inst, Region, Value};
 use wuji_ir::module::{Env, Function, Values};
-use wuji_ir::ops::{BinOp, CmpOp, Op, Place, Step};
+use wuji_ir::ops::{BinOp, CmpOp, Op, Step};
 use wuji_ir::types::{Scalar, Type};
 
-/// The consumer, which computes every element of the field that it would load. The producer is a loop over the whole field whose
+/// The consumer, which computes every element of the field or array that it would load. The producer is a loop over all of it whose
 /// iterations store their own element of it, once, and do nothing else. `None` if that cannot be done.
 pub(crate) fn recompute(
     name: &str,
     producer: &Part<'_>,
     consumer: &Part<'_>,
-    field: Field,
+    output: Storage,
 ) -> Option<Combined> {
     let Piece::Loop(foreach) = producer.piece else {
         return None;
@@ -29,10 +30,8 @@ pub(crate) fn recompute(
     end_loop(&mut f, looped);
     let body = first.from.insts[foreach].regions[0];
     let store = only_store(&first.from, body)?;
-    let Some(Place::Field(stored)) = first.from.insts[store].op.access().map(|a| a.place) else {
-        return None;
-    };
-    let domain = producer.module.fields[field].domain(&producer.module.trees);
+    let stored = Storage::of(first.from.insts[store].op.access()?.place)?;
+    let domain = output.domain(producer.module)?;
     let mut copy = first.copy_into(&mut f);
     copy.provide_for(foreach);
     let Copy { map, .. } = copy;
@@ -57,12 +56,12 @@ pub(crate) fn only_store(f: &Function, body: Region) -> Option<Inst> {
     (whole && stores.next().is_none()).then_some(store)
 }
 
-/// The loads of a field, with the regions that they are in.
-pub(crate) fn loads_of(f: &Function, field: Field) -> Vec<(Region, Inst)> {
+/// The loads of a field or array, with the regions that they are in.
+pub(crate) fn loads_of(f: &Function, storage: Storage) -> Vec<(Region, Inst)> {
     let regions = f.walk_regions().into_iter();
     let all = regions.flat_map(|r| f.regions[r].insts.iter().map(move |inst| (r, *inst)));
     all.filter(|(_, inst)| {
-        matches!(&f.insts[*inst].op, Op::Load(access) if access.place == Place::Field(field))
+        matches!(&f.insts[*inst].op, Op::Load(access) if access.place == storage.place())
     })
     .collect()
 }
@@ -72,12 +71,12 @@ struct Element<'a> {
     from: &'a Function,
     body: Region,
     store: Inst,
-    /// Of the field: first index and extent of each axis.
+    /// First index and extent of each axis.
     domain: &'a [(i64, u64)],
 }
 
 impl Element<'_> {
-    /// Replaces a load by what the element is computed from; outside of the field it is zero, as the load is.
+    /// Replaces a load by what the element is computed from; outside it is zero, as the load is.
     fn replace(
         &self,
         env: &mut Env,

@@ -1,6 +1,7 @@
 //! Splits a kernel into tasks.
 
 use crate::combine::{Combined, Part, Piece, combine};
+use crate::storage::is_fixed;
 use crate::summary::entry_loops;
 use crate::walk::{each_inst, each_use};
 use rustc_hash::FxHashMap;
@@ -34,7 +35,8 @@ pub(crate) fn prepare(mut module: Module, options: &Options) -> Result<Module> {
 pub(crate) fn split(module: &Module) -> Option<Vec<Combined>> {
     let f = module.kernel_func()?;
     let calls = f.insts.values().any(|data| matches!(data.op, Op::Call(_)));
-    let plain = module.temps.is_empty() && module.arrays.is_empty() && f.results.is_empty();
+    let fixed = module.arrays.values().all(is_fixed);
+    let plain = module.temps.is_empty() && fixed && f.results.is_empty();
     if calls || !plain || returns_early(f) {
         return None;
     }
@@ -43,6 +45,9 @@ pub(crate) fn split(module: &Module) -> Option<Vec<Combined>> {
         return None;
     }
     let trees: Vec<u32> = (0..module.trees.len() as u32).collect();
+    // Numbers of their own: no array is a tree.
+    let first = trees.len() as u32;
+    let arrays: Vec<u32> = (first..first + module.arrays.len() as u32).collect();
     let name = |k: usize| {
         if pieces.len() == 1 {
             module.name.clone()
@@ -55,9 +60,12 @@ pub(crate) fn split(module: &Module) -> Option<Vec<Combined>> {
             module,
             piece: piece.clone(),
             trees: &trees,
+            arrays: &arrays,
             equal: &[],
         };
-        combine(&name(k), &[part])
+        let mut combined = combine(&name(k), &[part])?;
+        combined.arrays.iter_mut().for_each(|n| *n -= first);
+        Some(combined)
     });
     parts.collect()
 }

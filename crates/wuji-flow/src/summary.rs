@@ -2,6 +2,7 @@
 
 use crate::activation::{ActivatingWrite, activating_writes};
 use crate::expression::loaded_expression;
+use crate::storage::{Storage, is_fixed};
 use crate::walk::regions_in;
 use rustc_hash::FxHashSet;
 use smallvec::{SmallVec, smallvec};
@@ -12,7 +13,7 @@ use wuji_ir::entities::{Field, Inst, Region, Tree, Value};
 use wuji_ir::module::{Bound, Function, Module, Term};
 use wuji_ir::ops::{
     Access, AccessOp, AtomicOp, CellOp, CheckOp, Domain, Effect, HintOp, LoopHints, Op, OpClass,
-    Place, Step,
+    Step,
 };
 use wuji_ir::types::Scalar;
 
@@ -32,10 +33,10 @@ pub enum IndexSource {
 /// A value that the program says is unique.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UniqueIndex {
-    /// How it is computed; fields are written as their position in `fields`.
+    /// How it is computed; fields and arrays are written as their position in `loads`.
     pub expression: String,
-    /// The fields that the expression reads.
-    pub fields: Vec<Field>,
+    /// The fields and arrays that the expression reads.
+    pub loads: Vec<Storage>,
     /// All iterations together have the numbers below this one.
     pub count: Option<u64>,
 }
@@ -49,11 +50,11 @@ pub enum Reach {
     Anywhere,
 }
 
-/// How a task uses a field.
+/// How a task uses a field or an array.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FieldUse {
-    /// The field.
-    pub field: Field,
+pub struct StorageUse {
+    /// The field or array.
+    pub storage: Storage,
     /// Whether it is read.
     pub reads: bool,
     /// Whether it is written to.
@@ -119,7 +120,7 @@ pub enum Obstacle {
     Random,
     /// It has a result or variables between loops.
     Temps,
-    /// It accesses an array of the host.
+    /// It accesses arrays of unknown shape, or that overlap.
     Arrays,
 }
 
@@ -137,7 +138,7 @@ impl Obstacle {
             Obstacle::Prints => "it prints",
             Obstacle::Random => "it draws random numbers",
             Obstacle::Temps => "it has a result or variables between loops",
-            Obstacle::Arrays => "it accesses an array of the host",
+            Obstacle::Arrays => "it accesses arrays of the host, or that overlap",
         }
     }
 }
@@ -149,8 +150,8 @@ pub struct Summary {
     pub space: Space,
     /// What the program said about the loop.
     pub hints: LoopHints,
-    /// How it uses fields.
-    pub fields: Vec<FieldUse>,
+    /// How it uses fields and arrays.
+    pub uses: Vec<StorageUse>,
     /// How it uses the cells of trees.
     pub masks: Vec<MaskUse>,
     /// Values that are unique by a hint.
@@ -209,7 +210,7 @@ impl Summary {
         if hints.serial || hints.block_size.is_some() {
             summary.refuse(Obstacle::Hints);
         }
-        if !m.arrays.is_empty() {
+        if !m.arrays.values().all(is_fixed) {
             summary.refuse(Obstacle::Arrays);
         }
         if !m.temps.is_empty() || !f.results.is_empty() {
@@ -223,7 +224,7 @@ impl Summary {
         Summary {
             space,
             hints: LoopHints::default(),
-            fields: Vec::new(),
+            uses: Vec::new(),
             masks: Vec::new(),
             uniques: Vec::new(),
             activations: Vec::new(),
@@ -239,15 +240,15 @@ impl Summary {
         self.obstacle.get_or_insert(obstacle);
     }
 
-    /// The use of a field, if there is one.
-    pub fn field(&self, field: Field) -> Option<&FieldUse> {
-        self.fields.iter().find(|u| u.field == field)
+    /// The use of a field or array, if there is one.
+    pub fn use_of(&self, storage: Storage) -> Option<&StorageUse> {
+        self.uses.iter().find(|u| u.storage == storage)
     }
 
     /// Whether it changes anything.
     pub fn has_effects(&self) -> bool {
         self.ordered
-            || self.fields.iter().any(|u| u.writes)
+            || self.uses.iter().any(|u| u.writes)
             || (self.masks.iter()).any(|u| u.activates || u.deactivates)
             || self.obstacle.is_some()
     }
@@ -281,11 +282,15 @@ impl Summary {
                 self.mask_mut(m.fields[field].tree).reads = true;
             }
         }
-        for k in 0..self.fields.len() {
-            let used = self.fields[k].clone();
-            if used.activates && is_sparse(m, used.field) {
-                self.mask_mut(m.fields[used.field].tree).activates = true;
-            }
+        let activated: Vec<Tree> = (self.uses.iter())
+            .filter(|used| used.activates && used.storage.is_sparse(m))
+            .filter_map(|used| match used.storage {
+                Storage::Field(field) => Some(m.fields[field].tree),
+                Storage::Array(_) => None,
+            })
+            .collect();
+        for tree in activated {
+            self.mask_mut(tree).activates = true;
         }
     }
 }
@@ -318,8 +323,7 @@ pub(crate) fn entry_loops(f: &Function) -> impl Iterator<Item = Inst> {
 
 /// Whether some cell above a field can be inactive.
 pub(crate) fn is_sparse(m: &Module, field: Field) -> bool {
-    let data = &m.fields[field];
-    !m.trees[data.tree].sparse_path(data.node).is_empty()
+    Storage::Field(field).is_sparse(m)
 }
 
 /// The iterations of a kernel with one loop.
@@ -424,8 +428,10 @@ impl Walk<'_> {
 
     /// A callee may access anything.
     fn touch_everything(&mut self) {
-        for field in self.m.fields.keys() {
-            let used = self.entry(field);
+        let fields = self.m.fields.keys().map(Storage::Field);
+        let arrays = self.m.arrays.keys().map(Storage::Array);
+        for storage in fields.chain(arrays) {
+            let used = self.entry(storage);
             used.reads = true;
             used.writes = true;
             used.updates = None;
@@ -450,12 +456,12 @@ impl Walk<'_> {
         self.summary.refuse(Obstacle::Cells);
     }
 
-    fn entry(&mut self, field: Field) -> &mut FieldUse {
-        let fields = &mut self.summary.fields;
-        let at = fields.iter().position(|u| u.field == field);
+    fn entry(&mut self, storage: Storage) -> &mut StorageUse {
+        let uses = &mut self.summary.uses;
+        let at = uses.iter().position(|u| u.storage == storage);
         let at = at.unwrap_or_else(|| {
-            fields.push(FieldUse {
-                field,
+            uses.push(StorageUse {
+                storage,
                 reads: false,
                 writes: false,
                 updates: None,
@@ -464,25 +470,26 @@ impl Walk<'_> {
                 covers: false,
                 activates: false,
             });
-            fields.len() - 1
+            uses.len() - 1
         });
-        &mut fields[at]
+        &mut uses[at]
     }
 
     fn access(&mut self, inst: Inst, op: AccessOp, access: &Access) {
-        let Place::Field(field) = access.place else {
+        let Some(storage) = Storage::of(access.place) else {
             return;
         };
         let data = &self.f.insts[inst];
-        let rank = self.m.fields[field].rank();
+        let rank = storage.rank(self.m);
+        let sparse = storage.is_sparse(self.m);
         let own = self.own_elements(&data.args[..rank]);
-        let exists = rank == 0 && !is_sparse(self.m, field)
-            || own.as_ref().is_some_and(|own| self.exists(field, own));
+        let exists =
+            rank == 0 && !sparse || own.as_ref().is_some_and(|own| self.exists(storage, own));
         let unused = data.results.iter().all(|r| !self.used.contains(r));
         // Cells of dense nodes are always active.
-        let here = !is_sparse(self.m, field) || self.is_own_cell(field, own.as_ref());
-        let first = self.summary.field(field).is_none();
-        let used = self.entry(field);
+        let here = !sparse || self.is_own_cell(storage, own.as_ref());
+        let first = self.summary.use_of(storage).is_none();
+        let used = self.entry(storage);
         match own {
             Some(own) if first => used.reach = Reach::Own(own),
             Some(own) if used.reach == Reach::Own(own.clone()) => {}
@@ -509,7 +516,11 @@ impl Walk<'_> {
         let activates = wuji_ir::ops::Activation::IfAbsent == access.activation;
         used.activates |= op != AccessOp::Load && activates && !here;
         // A write that activates nothing depends on what is active.
-        if op != AccessOp::Load && !activates && !here && is_sparse(self.m, field) {
+        if op != AccessOp::Load
+            && !activates
+            && !here
+            && let Storage::Field(field) = storage
+        {
             self.summary.mask_mut(self.m.fields[field].tree).reads = true;
         }
     }
@@ -555,11 +566,11 @@ impl Walk<'_> {
         if !matches!(factor, 1 | -1) || !f.regions[body].insts.contains(&inst) {
             return None;
         }
-        let mut fields = Vec::new();
-        let expression = loaded_expression(f, body, f.insts[inst].args[0], &mut fields)?;
+        let mut loads = Vec::new();
+        let expression = loaded_expression(f, body, f.insts[inst].args[0], &mut loads)?;
         let unique = UniqueIndex {
             expression,
-            fields,
+            loads,
             count,
         };
         let uniques = &mut self.summary.uniques;
@@ -572,19 +583,20 @@ impl Walk<'_> {
     }
 
     /// Whether all elements that iterations have of their own exist.
-    fn exists(&self, field: Field, own: &OwnElements) -> bool {
-        let data = &self.m.fields[field];
-        if is_sparse(self.m, field) {
-            return self.is_own_cell(field, Some(own));
+    fn exists(&self, storage: Storage, own: &OwnElements) -> bool {
+        if storage.is_sparse(self.m) {
+            return self.is_own_cell(storage, Some(own));
         }
         if let [(0, IndexSource::Unique(_), 1, 0)] = own[..] {
-            return self.covers_as(own, field);
+            return self.covers_as(own, storage);
         }
         let Space::Box(bounds) = &self.summary.space else {
             return false;
         };
-        let domain = data.domain(&self.m.trees);
-        own.len() == data.rank()
+        let Some(domain) = storage.domain(self.m) else {
+            return false;
+        };
+        own.len() == domain.len()
             && own.iter().all(|(axis, source, factor, offset)| {
                 let IndexSource::Loop(number) = source else {
                     return false;
@@ -602,23 +614,25 @@ impl Walk<'_> {
             })
     }
 
-    /// Whether the own elements of all iterations are all elements of a field, by a hint.
-    fn covers_as(&self, own: &OwnElements, field: Field) -> bool {
+    /// Whether the own elements of all iterations are all elements of a field or array, by a hint.
+    fn covers_as(&self, own: &OwnElements, storage: Storage) -> bool {
         let [(0, IndexSource::Unique(number), 1, 0)] = own[..] else {
             return false;
         };
         let Some(count) = self.summary.uniques[number].count else {
             return false;
         };
-        self.m.fields[field].domain(&self.m.trees)[..] == [(0, count)]
+        storage
+            .domain(self.m)
+            .is_some_and(|domain| domain == [(0, count)])
     }
 
     /// Whether an access is to the cell that the loop is at.
-    fn is_own_cell(&self, field: Field, own: Option<&OwnElements>) -> bool {
-        let Space::Cells(looped) = self.summary.space else {
+    fn is_own_cell(&self, storage: Storage, own: Option<&OwnElements>) -> bool {
+        let (Space::Cells(looped), Storage::Field(field)) = (&self.summary.space, storage) else {
             return false;
         };
-        let (a, b) = (&self.m.fields[looped], &self.m.fields[field]);
+        let (a, b) = (&self.m.fields[*looped], &self.m.fields[field]);
         let same = a.tree == b.tree && a.node == b.node && a.axes == b.axes;
         let plain = own.is_some_and(|own| {
             let axes = own.iter().enumerate();
@@ -630,7 +644,7 @@ impl Walk<'_> {
         same && plain
     }
 
-    /// Finds the fields that are stored to everywhere before they are read.
+    /// Finds the fields and arrays that are stored to everywhere before they are read.
     fn find_covered(&mut self) {
         let region = match (&self.summary.space, self.summary.foreach) {
             (Space::Serial, _) => self.f.entry,
@@ -640,31 +654,32 @@ impl Walk<'_> {
         if leaves_early(self.f, region, self.summary.foreach) {
             return;
         }
-        for k in 0..self.summary.fields.len() {
-            let used = self.summary.fields[k].clone();
+        for k in 0..self.summary.uses.len() {
+            let used = self.summary.uses[k].clone();
             let whole = self.covers_domain(&used);
-            self.summary.fields[k].covers = whole && self.is_stored_first(region, used.field);
+            self.summary.uses[k].covers = whole && self.is_stored_first(region, used.storage);
         }
     }
 
-    /// Whether the own elements of all iterations are all elements of a field.
-    fn covers_domain(&self, used: &FieldUse) -> bool {
-        if !used.exists || is_sparse(self.m, used.field) {
+    /// Whether the own elements of all iterations are all elements of a field or array.
+    fn covers_domain(&self, used: &StorageUse) -> bool {
+        if !used.exists || used.storage.is_sparse(self.m) {
             return false;
         }
-        let data = &self.m.fields[used.field];
         let Reach::Own(own) = &used.reach else {
             return false;
         };
-        if self.covers_as(own, used.field) {
+        if self.covers_as(own, used.storage) {
             return true;
         }
         match &self.summary.space {
-            Space::Serial => data.rank() == 0,
+            Space::Serial => used.storage.rank(self.m) == 0,
             Space::Box(bounds) => {
-                let domain = data.domain(&self.m.trees);
-                own.len() == data.rank()
-                    && bounds.len() == data.rank()
+                let Some(domain) = used.storage.domain(self.m) else {
+                    return false;
+                };
+                own.len() == domain.len()
+                    && bounds.len() == domain.len()
                     && own.iter().all(|(axis, source, _, _)| {
                         let IndexSource::Loop(number) = source else {
                             return false;
@@ -680,15 +695,14 @@ impl Walk<'_> {
     }
 
     /// Whether an iteration always stores to all of its element before it reads any of it.
-    fn is_stored_first(&self, region: Region, field: Field) -> bool {
+    fn is_stored_first(&self, region: Region, storage: Storage) -> bool {
         let f = self.f;
-        let elem = self.m.fields[field].elem;
-        let arity = self.m.structs.arity(elem);
+        let arity = self.m.structs.arity(storage.elem(self.m));
         let mut stored: Vec<u32> = Vec::new();
         for inst in &f.regions[region].insts {
             let data = &f.insts[*inst];
             if let Op::Store(access) = &data.op
-                && access.place == Place::Field(field)
+                && access.place == storage.place()
             {
                 match access.path[..] {
                     [] => return true,
@@ -704,7 +718,7 @@ impl Walk<'_> {
                 }
                 continue;
             }
-            if mentions(f, *inst, field) {
+            if mentions(f, *inst, storage) {
                 return false;
             }
         }
@@ -721,11 +735,12 @@ fn single(expr: &Affine, indices: &[Value]) -> Option<(usize, i64, i64)> {
     matches!(factor, 1 | -1).then_some((number, factor, expr.constant))
 }
 
-/// Whether an instruction, or one in its regions, accesses a field.
-fn mentions(f: &Function, inst: Inst, field: Field) -> bool {
+/// Whether an instruction, or one in its regions, accesses a field or array.
+fn mentions(f: &Function, inst: Inst, storage: Storage) -> bool {
     let data = &f.insts[inst];
-    let access = data.op.access().map(|a| a.place) == Some(Place::Field(field));
-    let region = |r: &Region| f.regions[*r].insts.iter().any(|i| mentions(f, *i, field));
+    let access = data.op.access().map(|a| a.place) == Some(storage.place());
+    let insts = |r: &Region| f.regions[*r].insts.clone();
+    let region = |r: &Region| insts(r).into_iter().any(|i| mentions(f, i, storage));
     access || matches!(data.op, Op::Call(_)) || data.regions.iter().any(region)
 }
 

@@ -28,6 +28,8 @@ pub struct Task {
     pub summary: Summary,
     /// For each tree of the module, which tree of the kernel, or of the tasks, it was made from.
     pub trees: Vec<u32>,
+    /// The same for each array.
+    pub arrays: Vec<u32>,
     /// The kernels in it.
     pub parts: Vec<TaskPart>,
     /// Depth of the tree of fusions that made it.

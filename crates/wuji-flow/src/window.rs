@@ -17,6 +17,8 @@ pub struct Launch {
     pub tasks: Arc<[Arc<Task>]>,
     /// The number of each tree of the kernel in the window.
     pub trees: Vec<u32>,
+    /// The number of each of its arrays, which trees do not have, unless an array is their only field.
+    pub arrays: Vec<u32>,
     /// The parameters by value, one slot for each scalar.
     pub params: Vec<u64>,
 }
@@ -119,7 +121,7 @@ pub struct LaunchPlan {
 pub struct Window {
     /// The launches, in the order of the program.
     pub launches: Vec<Launch>,
-    /// Trees that nothing outside of the window can read, by their numbers.
+    /// Trees and arrays that nothing outside of the window can read, by their numbers.
     pub temporaries: Vec<u32>,
 }
 
@@ -129,12 +131,16 @@ impl Window {
         let mut nodes = Vec::new();
         for (k, launch) in self.launches.iter().enumerate() {
             for task in launch.tasks.iter() {
-                let trees = (task.trees.iter())
-                    .map(|t| launch.trees[*t as usize])
-                    .collect();
+                let numbers = |own: &[u32], all: &[u32]| -> Vec<u32> {
+                    own.iter().map(|n| all[*n as usize]).collect()
+                };
+                let data = (
+                    numbers(&task.trees, &launch.trees),
+                    numbers(&task.arrays, &launch.arrays),
+                );
                 nodes.push(Node::new(
                     task.clone(),
-                    trees,
+                    data,
                     launch.params.clone(),
                     vec![k],
                 ));

@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 use std::ffi::CStr;
 use std::ptr::NonNull;
 use wuji::Error;
-use wuji::dynamic::{ArrayArg, Owner, Way, device};
+use wuji::dynamic::{ArrayArg, ArrayOwner, Owner, Way, device};
 use wuji_ir::types::Scalar;
 
 /// Maximum number of axes, including those of elements.
@@ -27,6 +27,8 @@ pub(crate) struct BorrowedArray<'py> {
     /// In bytes.
     strides: [i64; MAX_AXES],
     pub(crate) writable: bool,
+    /// Of an array of ours, for launches that wait.
+    pub(crate) owner: Option<ArrayOwner>,
     _keep: Keep<'py>,
 }
 
@@ -148,14 +150,30 @@ impl<'py> BorrowedArray<'py> {
         true
     }
 
-    /// Borrows the memory of an object; `None` if it is not an array of numbers in accessible memory.
+    /// Borrows the memory of an object, once launches that wait have run; `None` if it is not an array of numbers in accessible memory.
     pub(crate) fn of(
         value: &Bound<'py, PyAny>,
         consumer: Consumer,
     ) -> PyResult<Option<BorrowedArray<'py>>> {
+        BorrowedArray::lend(value, consumer, None)
+    }
+
+    /// The same for a launch in a world, which may wait after others there.
+    pub(crate) fn for_launch(
+        value: &Bound<'py, PyAny>,
+        consumer: Consumer,
+        world: &wuji::World,
+    ) -> PyResult<Option<BorrowedArray<'py>>> {
+        BorrowedArray::lend(value, consumer, Some(world))
+    }
+
+    fn lend(
+        value: &Bound<'py, PyAny>,
+        consumer: Consumer,
+        world: Option<&wuji::World>,
+    ) -> PyResult<Option<BorrowedArray<'py>>> {
         if let Ok(own) = value.cast::<Ndarray>() {
-            own.get().ensure_open()?;
-            return Ok(BorrowedArray::of_own(own.get(), consumer));
+            return BorrowedArray::of_own(own, consumer, world);
         }
         // SAFETY: the object is alive.
         if unsafe { ffi::PyObject_CheckBuffer(value.as_ptr()) } != 0 {
@@ -172,8 +190,7 @@ impl<'py> BorrowedArray<'py> {
         if let Ok(inner) = value.getattr(pyo3::intern!(value.py(), "_native"))
             && let Ok(own) = inner.cast::<Ndarray>()
         {
-            own.get().ensure_open()?;
-            return Ok(BorrowedArray::of_own(own.get(), consumer));
+            return BorrowedArray::of_own(own, consumer, world);
         }
         let Some(borrowed) = dlpack::tensor(value, consumer)? else {
             return Ok(None);
@@ -223,17 +240,31 @@ impl<'py> BorrowedArray<'py> {
         }
     }
 
-    fn of_own(array: &Ndarray, consumer: Consumer) -> Option<BorrowedArray<'py>> {
-        let mut lent = BorrowedArray::new(
+    fn of_own(
+        array: &Bound<'py, Ndarray>,
+        consumer: Consumer,
+        world: Option<&wuji::World>,
+    ) -> PyResult<Option<BorrowedArray<'py>>> {
+        let (py, array) = (array.py(), array.get());
+        array.ensure_open()?;
+        let owner = array.owner();
+        let owner = owner.filter(|owner| world == Some(owner.world()));
+        if owner.is_none() {
+            array.before_access(py)?;
+        }
+        let lent = BorrowedArray::new(
             array.memory(),
             array.scalar(),
             array.all_extents(),
             array.all_strides(),
             true,
             Keep::Own,
-        )?;
-        lent.order = StreamOrder::of_own(array, consumer);
-        Some(lent)
+        );
+        Ok(lent.map(|mut lent| {
+            lent.order = StreamOrder::of_own(array, consumer);
+            lent.owner = owner;
+            lent
+        }))
     }
 
     fn of_buffer(value: &Bound<'py, PyAny>) -> PyResult<Option<BorrowedArray<'py>>> {
@@ -283,6 +314,7 @@ impl<'py> BorrowedArray<'py> {
             extents: [0; MAX_AXES],
             strides: [0; MAX_AXES],
             writable,
+            owner: None,
             _keep: keep,
         };
         lent.extents[..rank].copy_from_slice(extents);

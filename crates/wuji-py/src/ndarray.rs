@@ -13,7 +13,9 @@ use pyo3::types::{PyDict, PyTuple};
 use smallvec::SmallVec;
 use std::ffi::c_int;
 use std::sync::{Mutex, PoisonError};
-use wuji::dynamic::{Array, ArrayArg, HostArray, Owner, Way, device, read_slot, write_slot};
+use wuji::dynamic::{
+    Array, ArrayArg, ArrayOwner, HostArray, Owner, Way, device, read_slot, write_slot,
+};
 use wuji::{Error, Result};
 use wuji_ir::types::{Scalar, Type};
 
@@ -61,15 +63,31 @@ impl Ndarray {
     }
 
     /// Others get the address.
-    fn export(&self) -> PyResult<()> {
+    fn export(&self, py: Python<'_>) -> PyResult<()> {
         self.ensure_open()?;
         match &self.store {
-            Store::Host(host) => host.export(),
-            Store::Device { array, .. } => {
-                array.export();
-            }
+            Store::Host(host) => waiting(py, || host.export()),
+            Store::Device { array, .. } => waiting(py, || array.export().map(|_| ())),
         }
-        Ok(())
+    }
+
+    /// For launches that wait; `None` if others use the memory.
+    pub(crate) fn owner(&self) -> Option<ArrayOwner> {
+        match &self.store {
+            Store::Host(host) => host.owner(),
+            Store::Device { array, .. } => array.owner(),
+        }
+    }
+
+    /// Runs launches that wait, before something else than a launch uses the memory.
+    pub(crate) fn before_access(&self, py: Python<'_>) -> PyResult<()> {
+        match &self.store {
+            Store::Host(host) if host.may_wait() => waiting(py, || host.before_access()),
+            Store::Device { array, .. } if array.may_wait() => {
+                waiting(py, || array.before_access())
+            }
+            Store::Host(_) | Store::Device { .. } => Ok(()),
+        }
     }
 
     /// Raises when the world of the array was closed.
@@ -105,6 +123,7 @@ impl Ndarray {
         match &self.store {
             Store::Host(host) => {
                 self.ensure_open()?;
+                self.before_access(py)?;
                 // SAFETY: the caller guarantees that the range is in bounds.
                 unsafe {
                     let from = host.base().add(offset);
@@ -123,6 +142,7 @@ impl Ndarray {
         match &self.store {
             Store::Host(host) => {
                 self.ensure_open()?;
+                self.before_access(py)?;
                 // SAFETY: the caller guarantees that the range is in bounds.
                 unsafe {
                     let to = host.base().add(offset);
@@ -533,6 +553,7 @@ impl Ndarray {
             let what = "the array cannot export a copy; use `to_numpy()`";
             return Err(PyBufferError::new_err(what));
         }
+        own.export(slf.py())?;
         if let Store::Device { array, shared } = &own.store {
             let stream = dlpack::stream_of_consumer(stream.as_ref())?;
             if let Some(stream) = stream {
@@ -547,7 +568,6 @@ impl Ndarray {
                 shared.push(known);
             }
         }
-        own.export()?;
         let (extents, strides) = (&own.wide.0, &own.wide.1);
         // SAFETY: the memory lives as long as the array.
         unsafe {
@@ -582,7 +602,7 @@ impl Ndarray {
             let what = "the array is on a GPU: use `to_numpy()` or DLPack";
             return Err(PyBufferError::new_err(what));
         };
-        own.export()?;
+        own.export(slf.py())?;
         let given = |flag: c_int| flags & flag == flag;
         let wants = |flag: c_int, p: *mut isize| if given(flag) { p } else { std::ptr::null_mut() };
         if given(ffi::PyBUF_F_CONTIGUOUS) && own.extents.len() > 1 {

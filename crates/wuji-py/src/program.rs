@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyNotImplemented, PyTuple};
 use smallvec::SmallVec;
 use wuji::dynamic::autodiff::{self, IndexRange, UseKind};
-use wuji::dynamic::{ArrayArg, Kernel, Launched, is_recording, unaliased};
+use wuji::dynamic::{ArrayArg, ArrayOwner, Kernel, Launched, is_recording, unaliased};
 use wuji::{Error, Position};
 use wuji_ir::entities::Array;
 use wuji_ir::module::{ArrayData, Module, Span};
@@ -141,8 +141,13 @@ impl ArraySpec {
     }
 }
 
-/// A launch that runs without the GIL: parameters, arrays, stream order.
-struct Launch<'a>(&'a [u64], &'a [ArrayArg<'a>], &'a [&'a StreamOrder]);
+/// A launch that runs without the GIL: parameters, arrays and their owners, stream order.
+struct Launch<'a>(
+    &'a [u64],
+    &'a [ArrayArg<'a>],
+    &'a [Option<ArrayOwner>],
+    &'a [&'a StreamOrder],
+);
 
 // SAFETY: the arrays are borrowed from objects that the caller holds until the launch returns. Python threads that access them meanwhile
 // race, as with any array shared by two threads.
@@ -150,7 +155,7 @@ unsafe impl Send for Launch<'_> {}
 
 impl Launch<'_> {
     fn run(self, kernel: &Kernel) -> wuji::Result<Launched> {
-        let mut order = self.2.iter().flat_map(|o| o.before.iter().chain(&o.after));
+        let mut order = self.3.iter().flat_map(|o| o.before.iter().chain(&o.after));
         if order.next().is_some() && is_recording(kernel.world()) {
             let name = kernel.name();
             let what = format!(
@@ -158,7 +163,9 @@ impl Launch<'_> {
             );
             return Err(Error::new("W0134", what).help("launch it outside the graph"));
         }
-        StreamOrder::around(self.2, kernel.world(), || kernel.run(self.0, self.1))
+        StreamOrder::around(self.3, kernel.world(), || {
+            kernel.run_on(self.0, self.1, self.2)
+        })
     }
 }
 
@@ -245,7 +252,9 @@ impl Program {
                     .map_err(unfit)?;
                 }
                 Argument::Array(n) => {
-                    match BorrowedArray::of(&argument, self.consumer).map_err(unfit)? {
+                    let world = self.kernel.world();
+                    let lent_array = BorrowedArray::for_launch(&argument, self.consumer, world);
+                    match lent_array.map_err(unfit)? {
                         Some(array) if self.arrays[*n].fits(&array) => lent[*n] = Some(array),
                         _ => return Ok(PyNotImplemented::get(py).to_owned().into_any()),
                     }
@@ -279,9 +288,12 @@ impl Program {
                 return Ok(PyNotImplemented::get(py).to_owned().into_any());
             }
         }
+        let owners: SmallVec<[Option<ArrayOwner>; 4]> = (lent.iter_mut().flatten())
+            .map(|array| array.owner.take())
+            .collect();
         let order: SmallVec<[&StreamOrder; 4]> =
             lent.iter().flatten().map(|array| &array.order).collect();
-        let work = Launch(&params, &views, &order);
+        let work = Launch(&params, &views, &owners, &order);
         let outcome = detached(py, move || work.run(&self.kernel))?;
         let launched = outcome.map_err(|error| failed(&error))?;
         let result = match &self.result {

@@ -1,6 +1,6 @@
 //! Arrays that a launch accesses, on the host or on a GPU.
 
-use crate::memory::Memory;
+use crate::memory::{HostBytes, Memory};
 use smallvec::SmallVec;
 use std::cell::Cell;
 use std::fmt;
@@ -227,6 +227,22 @@ impl<'a> ArrayArg<'a> {
         Ok(arg)
     }
 
+    /// Elements of `size` bytes in memory of the host that counts for a device, row-major from its start. The launches of a device
+    /// are serialized, so those of this one do not race.
+    pub fn in_host_bytes(
+        bytes: &'a HostBytes,
+        size: usize,
+        extents: &[usize],
+    ) -> Result<ArrayArg<'a>> {
+        if !bytes.belongs_to_device() {
+            return Err(Error::new("W0117", "an array belongs to no device"));
+        }
+        let strides = Strides::contiguous(extents);
+        strides.check(bytes.size() / size.max(1))?;
+        let elements = Elements::Opaque { size };
+        Ok(ArrayArg::new(bytes.base(), &strides, size, elements, true))
+    }
+
     /// Elements of `size` bytes at byte offsets in a buffer, which other arrays may share.
     pub fn in_buffer(
         buffer: &'a [Cell<u64>],
@@ -375,6 +391,11 @@ impl<'a> ArrayArg<'a> {
             && self.view.base.addr().is_multiple_of(shape.align as usize)
     }
 
+    /// The address of the first element, on its device.
+    pub fn address(&self) -> usize {
+        self.view.base.addr()
+    }
+
     /// The lengths of the axes.
     pub fn extents(&self) -> &[i64] {
         &self.view.extents[..self.rank]
@@ -400,7 +421,8 @@ impl<'a> ArrayArg<'a> {
         self.extents().contains(&0)
     }
 
-    fn elem_size(&self) -> usize {
+    /// The bytes of an element.
+    pub fn elem_size(&self) -> usize {
         match self.elements {
             Elements::Scalars(s, lanes) => s.bytes() as usize * lanes,
             Elements::Opaque { size } => size,

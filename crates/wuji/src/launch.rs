@@ -6,6 +6,7 @@
 
 use crate::args::{Arg, ArgKind, ArrayData, ArrayOperand, KernelArg, TypeOf};
 use crate::autodiff::{self, Derived, InMode, Mode};
+use crate::dynamic::ArrayOwner;
 use crate::element::Element;
 use crate::graph::Step;
 use crate::host::FieldHandle;
@@ -13,16 +14,16 @@ use crate::lang;
 use crate::lang::ast::{Ast, ParamKind, Pat};
 use crate::lang::recording::{Bound, Function, Recording, TypeTag};
 use crate::layout::{TreeBody, TreeInner};
-use crate::specialize::Specialization;
-use crate::world::{World, here};
+use crate::specialize::{Specialization, for_shapes};
+use crate::world::{World, here, lock};
 use smallvec::SmallVec;
 use std::any::TypeId;
 use std::panic::Location;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex};
 use wuji_compile::passes::split_fields;
 use wuji_flow::Task;
 use wuji_ir::entities::{Array, Field};
-use wuji_ir::module::{self, Module};
+use wuji_ir::module::{self, ArrayShape, Module};
 use wuji_ir::{Error, Result};
 use wuji_runtime::array::{ArrayArg, KeptArrays, unaliased};
 use wuji_runtime::{Bindings, Collected, Memory, Outcome, Program, ReportContext};
@@ -101,8 +102,8 @@ pub(crate) struct Compiled {
     /// The kernel as the frontend made it, from which others are derived; services have none.
     source: Option<Module>,
     derived: Derived,
-    /// The tasks that it is split into, in a lazy world.
-    tasks: OnceLock<Arc<[Arc<Task>]>>,
+    /// The tasks that it is split into in a lazy world, for each shape of its arrays.
+    tasks: Mutex<Vec<ShapedTasks>>,
     specialization: Specialization,
 }
 
@@ -117,6 +118,8 @@ pub(crate) struct Launch<'l> {
     pub(crate) scalars: &'l [(u32, FieldHandle)],
     /// The fields that hold arrays of the world, by the number of the array.
     pub(crate) array_fields: &'l [(u32, FieldHandle)],
+    /// The owners of arrays that no field holds, by the number of the array.
+    pub(crate) owners: &'l [Option<ArrayOwner>],
 }
 
 /// What a launch that has run leaves.
@@ -312,6 +315,7 @@ impl<'a> Call<'a> {
             arrays: &views,
             scalars: &self.scalars,
             array_fields: &self.array_fields,
+            owners: &[],
         }
         .run(&world)?;
         drop(mode);
@@ -341,8 +345,8 @@ impl Launch<'_> {
         if world.is_recording() {
             return self.add_to_graph(world);
         }
-        if let Some(waits) = self.wait_in_window(world)? {
-            return Ok(waits);
+        if let Some(launched) = self.join_window(world)? {
+            return Ok(launched);
         }
         world.run_pending()?;
         let bodies = self.trees.iter().map(|t| t.body());
@@ -515,7 +519,7 @@ impl Compiled {
             first_field: SmallVec::from_slice(first_field),
             source: None,
             derived: Derived::default(),
-            tasks: OnceLock::new(),
+            tasks: Mutex::default(),
             specialization: Specialization::default(),
         }
     }
@@ -533,21 +537,40 @@ impl Compiled {
         })
     }
 
-    /// Whether a launch of it can wait: it has a source, and that can.
-    pub(crate) fn can_wait(&self) -> bool {
-        self.source.as_ref().is_some_and(can_wait)
+    /// Whether it has the source that a launch of it needs to wait.
+    pub(crate) fn has_source(&self) -> bool {
+        self.source.is_some()
     }
 
-    /// The tasks that it is split into, which `split` makes at the first call.
+    /// Whether it gives a result.
+    pub(crate) fn has_result(&self) -> bool {
+        let func = self.source.as_ref().and_then(Module::kernel_func);
+        func.is_some_and(|f| !f.results.is_empty())
+    }
+
+    /// The tasks that it is split into for arrays of these shapes, which `split` makes at the first call. `None` if there are too many
+    /// shapes already.
     pub(crate) fn tasks(
         &self,
+        shapes: &[ArrayShape],
         split: impl FnOnce(&Module) -> Result<Vec<Arc<Task>>>,
-    ) -> Result<Arc<[Arc<Task>]>> {
-        if let Some(tasks) = self.tasks.get() {
-            return Ok(tasks.clone());
+    ) -> Result<Option<Arc<[Arc<Task>]>>> {
+        let mut known = lock(&self.tasks);
+        if let Some((_, tasks)) = known.iter().find(|(s, _)| s == shapes) {
+            return Ok(Some(tasks.clone()));
         }
-        let tasks: Arc<[Arc<Task>]> = split(self.source()?)?.into();
-        Ok(self.tasks.get_or_init(|| tasks).clone())
+        if known.len() >= MOST_SHAPES {
+            return Ok(None);
+        }
+        let source = self.source()?;
+        let tasks = if shapes.is_empty() {
+            split(source)?
+        } else {
+            split(&for_shapes(source, shapes))?
+        };
+        let tasks: Arc<[Arc<Task>]> = tasks.into();
+        known.push((shapes.to_vec(), tasks.clone()));
+        Ok(Some(tasks))
     }
 
     pub(crate) fn specialization(&self) -> &Specialization {
@@ -625,11 +648,11 @@ impl Compiled {
     }
 }
 
-/// Whether launches of a kernel can wait: it gives no result, and works on no arrays.
-pub(crate) fn can_wait(module: &Module) -> bool {
-    let func = module.kernel_func();
-    module.arrays.is_empty() && func.is_some_and(|f| f.results.is_empty())
-}
+/// Tasks for arrays of known shapes.
+type ShapedTasks = (Vec<ArrayShape>, Arc<[Arc<Task>]>);
+
+/// A kernel has tasks for this many shapes of its arrays. Launches with others do not wait.
+const MOST_SHAPES: usize = 16;
 
 /// The name of the parameter that each argument belongs to.
 fn argument_names(kernel: &Function) -> Vec<String> {

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 use wuji_compile::specialize::{Arguments, Candidates, specialize};
 use wuji_ir::Result;
-use wuji_ir::module::ArrayShape;
+use wuji_ir::module::{ArrayShape, Module};
 use wuji_runtime::array::ArrayArg;
 use wuji_runtime::log::Level;
 
@@ -223,8 +223,21 @@ impl Passed<'_> {
     }
 }
 
+/// A kernel whose arrays, all of them contiguous, have these shapes.
+pub(crate) fn for_shapes(source: &Module, shapes: &[ArrayShape]) -> Module {
+    let candidates = Candidates {
+        arrays: source.arrays.keys().collect(),
+        ..Candidates::default()
+    };
+    let arguments = Arguments {
+        shapes: shapes.to_vec(),
+        ..Arguments::default()
+    };
+    specialize(source, &candidates, &arguments)
+}
+
 /// An array of the host is copied to a GPU, to another address.
-fn shape_of(array: &ArrayArg<'_>, in_place: bool) -> ArrayShape {
+pub(crate) fn shape_of(array: &ArrayArg<'_>, in_place: bool) -> ArrayShape {
     let mut shape = ArrayShape {
         extents: SmallVec::from_slice(array.extents()),
         align: ALIGN as u32,

@@ -263,7 +263,7 @@ fn normal(program: &Program, expected: &Observation) -> Outcome {
 }
 
 fn window(program: &Program, how: &WindowCheck) -> Outcome {
-    if !window::can_wait(&program.module) {
+    if !window::can_wait(program) {
         return Ok(());
     }
     let expected = match window::eager(program, how, MAX_STEPS) {
@@ -360,7 +360,7 @@ pub(super) fn check_all(program: &Program, dice: &mut Dice, native: usize) -> Ve
 /// Runs a program several times as a window, in several ways.
 pub(super) fn check_windows(program: &Program, dice: &mut Dice) -> Verdict {
     let expected = match expected(program) {
-        Ok(Some(seen)) if window::can_wait(&program.module) => seen,
+        Ok(Some(seen)) if window::can_wait(program) => seen,
         Ok(_) => return Verdict::Skipped,
         Err(failure) => return Verdict::Failed(failure),
     };

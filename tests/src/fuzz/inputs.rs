@@ -72,7 +72,7 @@ fn scalars(m: &Module, ty: Type) -> Vec<wuji_ir::types::Scalar> {
 }
 
 /// Row-major, without gaps.
-fn contiguous(buffer: usize, extents: &[i64], size: i64) -> View {
+pub(super) fn contiguous(buffer: usize, extents: &[i64], size: i64) -> View {
     let mut strides = vec![size; extents.len()];
     for k in (1..extents.len()).rev() {
         strides[k - 1] = strides[k] * extents[k];

@@ -1,14 +1,16 @@
 //! Launches that are optimized together, as in a lazy world: the tasks of the plan run on the interpreter one after the other.
 
+use super::inputs::contiguous;
 use super::observe::{Observation, dense_fields, interpret};
 use super::program::{Inputs, Program};
 use std::sync::Arc;
+use wuji_compile::specialize::{Arguments, Candidates, specialize};
 use wuji_compile::{Math, Options};
 use wuji_flow::{Bank, Launch, LaunchPlan, Run, Switches, Task, Window};
 use wuji_ir::Result;
 use wuji_ir::entities::Field;
 use wuji_ir::interp::Order;
-use wuji_ir::module::Module;
+use wuji_ir::module::{ArrayShape, Module};
 use wuji_ir::types::Imm;
 
 /// How a window is run.
@@ -32,11 +34,43 @@ pub enum Launches {
 }
 
 /// Whether launches of a program can wait: nothing about them is ordered.
-pub(super) fn can_wait(m: &Module) -> bool {
-    let Ok(tasks) = Bank::new(&options(&[])).tasks_of(m) else {
+pub(super) fn can_wait(program: &Program) -> bool {
+    let Some(m) = for_shapes(program) else {
+        return false;
+    };
+    let Ok(tasks) = Bank::new(&options(&[])).tasks_of(&m) else {
         return true;
     };
-    m.arrays.is_empty() && !tasks.iter().any(|t| t.summary.ordered)
+    !tasks.iter().any(|t| t.summary.ordered)
+}
+
+/// The kernel for the shapes of its arrays; `None` if one of them is a view of a part of its memory, or shares it.
+fn for_shapes(program: &Program) -> Option<Module> {
+    let m = &program.module;
+    let views = &program.inputs.views;
+    let mut shapes = Vec::new();
+    for (k, (array, data)) in m.arrays.iter().enumerate() {
+        let view = program.inputs.view(array);
+        let shared = views[..k].iter().any(|v| v.buffer == view.buffer);
+        let size = m.structs.size_align(data.elem).0 as i64;
+        let whole = *view == contiguous(view.buffer, &view.extents, size);
+        if shared || !whole || !data.contiguous || !data.unaliased {
+            return None;
+        }
+        shapes.push(ArrayShape {
+            extents: view.extents.iter().copied().collect(),
+            align: 1,
+        });
+    }
+    let candidates = Candidates {
+        arrays: m.arrays.keys().collect(),
+        ..Candidates::default()
+    };
+    let arguments = Arguments {
+        shapes,
+        ..Arguments::default()
+    };
+    Some(specialize(m, &candidates, &arguments))
 }
 
 /// What a program does in several launches.
@@ -70,12 +104,14 @@ pub(super) fn lazy(program: &Program, how: &WindowCheck, max_steps: u64) -> Resu
 }
 
 fn window_of(program: &Program, how: &WindowCheck) -> Result<(Window, Bank)> {
-    let m = &program.module;
+    let m = &for_shapes(program).unwrap_or_else(|| program.module.clone());
     let mut bank = Bank::new(&options(&how.without));
     let tasks = bank.tasks_of(m)?;
+    let trees = m.trees.len() as u32;
     let launch = |tasks: &[Arc<Task>]| Launch {
         tasks: tasks.into(),
-        trees: (0..m.trees.len() as u32).collect(),
+        trees: (0..trees).collect(),
+        arrays: (trees..trees + m.arrays.len() as u32).collect(),
         params: program.inputs.params.iter().map(|p| p.bits()).collect(),
     };
     let launches = match &how.launches {
@@ -86,7 +122,7 @@ fn window_of(program: &Program, how: &WindowCheck) -> Result<(Window, Bank)> {
                 .collect()
         }
     };
-    let trees = 0..m.trees.len().min(64) as u32;
+    let trees = 0..trees.min(64);
     let window = Window {
         launches,
         temporaries: trees.filter(|t| how.temporaries >> t & 1 == 1).collect(),
@@ -111,21 +147,34 @@ fn run(
     nothing.kernel = None;
     nothing.funcs.clear();
     nothing.signatures.clear();
-    step(&nothing, &all, 1, Order::Serial, max_steps, &mut state)?;
+    let arrays: Vec<usize> = (0..m.arrays.len()).collect();
+    step(
+        &nothing,
+        (&all, &arrays),
+        1,
+        (Order::Serial, max_steps),
+        &mut state,
+    )?;
     for run in &plan.runs {
         let (tasks, launches): (&[Arc<Task>], usize) = match run {
             Run::Launch(k) => (&window.launches[*k].tasks, 1),
             Run::Task(node) => (std::slice::from_ref(&node.task), node.launches.len()),
         };
         for task in tasks {
-            let trees: Vec<u32> = match run {
-                Run::Launch(_) => task.trees.clone(),
-                Run::Task(node) => node.trees.clone(),
+            let (trees, arrays) = match run {
+                Run::Launch(_) => (task.trees.clone(), task.arrays.clone()),
+                Run::Task(node) => {
+                    let first = m.trees.len() as u32;
+                    let arrays = node.arrays.iter().map(|n| n - first);
+                    (node.trees.clone(), arrays.collect())
+                }
             };
+            let arrays: Vec<usize> = arrays.iter().map(|n| *n as usize).collect();
             let module = &task.module;
             let fields = (module.fields.keys()).map(|f| original(m, module, &trees, f));
             let fields: Vec<Field> = fields.collect();
-            step(module, &fields, launches, order, max_steps, &mut state)?;
+            let data = (&fields[..], &arrays[..]);
+            step(module, data, launches, (order, max_steps), &mut state)?;
         }
     }
     Ok(Observation {
@@ -175,13 +224,12 @@ fn original(m: &Module, task: &Module, trees: &[u32], field: Field) -> Field {
     fields.nth(number).map_or(field, |(f, _)| f)
 }
 
-/// Runs a module whose fields are these fields of the program.
+/// Runs a module whose fields and arrays are these of the program.
 fn step(
     m: &Module,
-    fields: &[Field],
+    (fields, arrays): (&[Field], &[usize]),
     launches: usize,
-    order: Order,
-    max_steps: u64,
+    (order, max_steps): (Order, u64),
     state: &mut Inputs,
 ) -> Result<()> {
     let own = |field: Field| fields.iter().position(|f| *f == field);
@@ -195,8 +243,8 @@ fn step(
         params,
         fields: fields.iter().map(|f| state.field(*f).to_vec()).collect(),
         sparse: sparse.collect(),
-        buffers: Vec::new(),
-        views: Vec::new(),
+        buffers: state.buffers.clone(),
+        views: arrays.iter().map(|k| state.views[*k].clone()).collect(),
         seed: state.seed,
         launch: state.launch,
         again: 0,
@@ -206,6 +254,7 @@ fn step(
         let at = field.as_u32() as usize;
         state.fields[fields[at].as_u32() as usize] = seen.fields[at].clone();
     }
+    state.buffers = seen.buffers;
     for (field, cells) in seen.sparse {
         let original = fields[field.as_u32() as usize];
         for known in state.sparse.iter_mut().filter(|(f, _)| *f == original) {

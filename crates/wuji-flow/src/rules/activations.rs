@@ -20,8 +20,7 @@ pub fn demote_activations(graph: Graph, bank: &mut Bank, fuel: &mut Fuel) -> Gra
         }
         let node = &nodes[at];
         let task = bank.demote_activations(&node.task, &known);
-        let (trees, params) = (node.trees.clone(), node.params.clone());
-        nodes[at] = Node::new(task, trees, params, node.launches.clone());
+        nodes[at] = node.with_task(task);
         changed = true;
     }
     if changed { Graph::of(nodes) } else { graph }

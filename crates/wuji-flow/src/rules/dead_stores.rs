@@ -3,10 +3,10 @@
 
 use crate::bank::Bank;
 use crate::graph::{Graph, Node, State};
+use crate::storage::Storage;
 use crate::window::Fuel;
-use wuji_ir::entities::Field;
 
-/// Removes stores to fields that a later task covers, with no reader between. The last version of a field is only dead if nothing
+/// Removes stores to fields and arrays that a later task covers, with no reader between. The last version of a field is only dead if nothing
 /// outside of the window can read it.
 pub fn eliminate_dead_stores(
     graph: Graph,
@@ -21,13 +21,13 @@ pub fn eliminate_dead_stores(
         let Some(node) = left[at].clone() else {
             continue;
         };
-        let dead = dead_fields(&left, temporaries, at, &node);
+        let dead = dead_storage(&left, temporaries, at, &node);
         if dead.is_empty() || !fuel.take() {
             continue;
         }
         left[at] = bank
             .prune(&node.task, &dead)
-            .map(|task| Node::new(task, node.trees, node.params, node.launches));
+            .map(|task| node.with_task(task));
     }
     let kept: Vec<Node> = left.into_iter().flatten().collect();
     if kept.len() == graph.nodes.len() && !changed(&kept, &graph) {
@@ -41,28 +41,32 @@ fn changed(kept: &[Node], graph: &Graph) -> bool {
     pairs.into_iter().any(|(a, b)| a.task.id != b.task.id)
 }
 
-/// The fields that a task stores to in vain.
-fn dead_fields(left: &[Option<Node>], temporaries: &[u32], at: usize, node: &Node) -> Vec<Field> {
+/// The fields and arrays that a task stores to in vain.
+fn dead_storage(
+    left: &[Option<Node>],
+    temporaries: &[u32],
+    at: usize,
+    node: &Node,
+) -> Vec<Storage> {
     let summary = &node.task.summary;
     // Of a task that must stay as it is, every store stays.
     if summary.obstacle.is_some() || node.task.whole {
         return Vec::new();
     }
-    let fields = summary.fields.iter();
-    let dead = fields.filter(|used| {
+    let dead = summary.uses.iter().filter(|used| {
         // A write that may be out of range is reported. Within the task itself, nothing may read it, either.
         used.writes
             && used.exists
             && !used.reads
             && !used.activates
-            && node.task.module.fields[used.field].packing.is_none()
+            && !used.storage.is_packed(&node.task.module)
             && is_dead_after(
                 left[at + 1..].iter().flatten(),
                 temporaries,
-                node.state_of(used.field),
+                node.state_of(used.storage),
             )
     });
-    dead.map(|used| used.field).collect()
+    dead.map(|used| used.storage).collect()
 }
 
 /// Whether the values of a field are not needed any more: the next task that uses it stores to all of it before it reads it, or there

@@ -1,14 +1,14 @@
 //! Task fusion: two tasks over the same iterations become one, if no iteration needs what another one of the first task leaves.
 
-use crate::bank::Bank;
+use crate::bank::{Bank, Placed, numbers_of_both};
 use crate::graph::{Edge, EdgeKind, Graph, Node, State, sorted};
 use crate::print::Names;
-use crate::summary::{FieldUse, IndexSource, Reach, Space, is_sparse};
+use crate::storage::Storage;
+use crate::summary::{IndexSource, Reach, Space, StorageUse};
 use crate::task::Task;
 use crate::window::Fuel;
 use std::sync::Arc;
 use wuji_compile::{Math, Options};
-use wuji_ir::entities::Field;
 use wuji_ir::module::{Bound, BoundBase};
 use wuji_ir::ops::AtomicOp;
 use wuji_ir::types::{Imm, Type};
@@ -17,7 +17,7 @@ use wuji_ir::types::{Imm, Type};
 const MOST_PARTS: usize = 32;
 /// The most estimated instructions of an iteration: more do not fit the registers and the instruction cache any better.
 const MOST_COST: u64 = 6000;
-/// The most fields of a task: processors follow so many streams.
+/// The most fields and arrays of a task: processors follow so many streams.
 const MOST_FIELDS: usize = 24;
 
 /// Why two tasks are not fused.
@@ -193,19 +193,27 @@ fn rebuild(graph: &Graph, partner: &[Option<usize>], fused: Vec<Option<Node>>) -
 
 fn fuse(bank: &mut Bank, a: &Node, b: &Node) -> Option<Node> {
     let equal = equal_params(a, b);
-    let task = bank.fuse((&a.task, &a.trees), (&b.task, &b.trees), equal)?;
+    let task = bank.fuse(placed(a), placed(b), equal)?;
     Some(joined(task, a, b))
+}
+
+pub(crate) fn placed(node: &Node) -> Placed<'_> {
+    Placed {
+        task: &node.task,
+        trees: &node.trees,
+        arrays: &node.arrays,
+    }
 }
 
 /// The node of a task that was made of two.
 pub(crate) fn joined(task: Arc<Task>, a: &Node, b: &Node) -> Node {
-    let mut all = a.trees.clone();
-    all.extend(b.trees.iter().filter(|t| !a.trees.contains(t)));
-    let trees = task.trees.iter().map(|n| all[*n as usize]).collect();
+    let all = numbers_of_both(&placed(a), &placed(b));
+    let numbers = |own: &[u32]| -> Vec<u32> { own.iter().map(|n| all[*n as usize]).collect() };
+    let data = (numbers(&task.trees), numbers(&task.arrays));
     let mut launches = a.launches.clone();
     launches.extend(&b.launches);
     let params = [&a.params[..], &b.params[..]].concat();
-    Node::new(task, trees, params, launches)
+    Node::new(task, data, params, launches)
 }
 
 /// For each parameter of the second task, the one of the first that is the same float. Integers may be equal by chance, so that code
@@ -289,9 +297,8 @@ pub(crate) fn same_space(a: &Node, b: &Node) -> bool {
 /// Whether iterations update floats that others update, too.
 fn sums_floats(node: &Node) -> bool {
     let m = &node.task.module;
-    let fields = node.task.summary.fields.iter();
-    fields.into_iter().any(|used| {
-        let elem = m.fields[used.field].elem;
+    node.task.summary.uses.iter().any(|used| {
+        let elem = used.storage.elem(m);
         let floats = m.structs.flatten(elem).iter().any(|s| s.is_float());
         floats && used.updates.is_some() && used.reach == Reach::Anywhere
     })
@@ -332,11 +339,14 @@ fn changes_cells(a: &Node, b: &Node) -> Option<u32> {
 
 /// A state for which the order of iterations of the two tasks matters.
 fn conflict(a: &Node, b: &Node, options: &Options) -> Option<State> {
-    for x in &a.task.summary.fields {
-        let state = a.state_of(x.field);
-        for y in &b.task.summary.fields {
-            if b.state_of(y.field) != state || !x.writes && !y.writes {
+    for x in &a.task.summary.uses {
+        let state = a.state_of(x.storage);
+        for y in &b.task.summary.uses {
+            if b.state_of(y.storage) != state || !x.writes && !y.writes {
                 continue;
+            }
+            if !same_view(a, x.storage, b, y.storage) {
+                return Some(state);
             }
             if !same_elements(a, x, b, y) && !commute(a, x, y, options) {
                 return Some(state);
@@ -346,8 +356,20 @@ fn conflict(a: &Node, b: &Node, options: &Options) -> Option<State> {
     None
 }
 
-/// Whether an iteration accesses the same elements of a field in both tasks, and no other iteration does.
-fn same_elements(a: &Node, x: &FieldUse, b: &Node, y: &FieldUse) -> bool {
+/// Whether two tasks see the same elements in what they share: an array may have another shape for each of them.
+fn same_view(a: &Node, x: Storage, b: &Node, y: Storage) -> bool {
+    match (x, y) {
+        (Storage::Field(_), Storage::Field(_)) => true,
+        (Storage::Array(x), Storage::Array(y)) => {
+            let (p, q) = (&a.task.module.arrays[x], &b.task.module.arrays[y]);
+            p.elem == q.elem && p.shape == q.shape
+        }
+        (Storage::Field(_) | Storage::Array(_), _) => false,
+    }
+}
+
+/// Whether an iteration accesses the same elements of a field or array in both tasks, and no other iteration does.
+fn same_elements(a: &Node, x: &StorageUse, b: &Node, y: &StorageUse) -> bool {
     let (Reach::Own(p), Reach::Own(q)) = (&x.reach, &y.reach) else {
         return false;
     };
@@ -363,23 +385,26 @@ fn same_elements(a: &Node, x: &FieldUse, b: &Node, y: &FieldUse) -> bool {
         })
 }
 
-/// Whether two unique values are computed in the same way, from fields that neither task writes.
+/// Whether two unique values are computed in the same way, from fields and arrays that neither task writes.
 fn same_unique(a: &Node, m: usize, b: &Node, n: usize) -> bool {
     let (p, q) = (&a.task.summary.uniques[m], &b.task.summary.uniques[n]);
-    let states = |node: &Node, fields: &[Field]| -> Vec<State> {
-        fields.iter().map(|f| node.state_of(*f)).collect()
+    let states = |node: &Node, loads: &[Storage]| -> Vec<State> {
+        loads.iter().map(|s| node.state_of(*s)).collect()
     };
-    let (from, to) = (states(a, &p.fields), states(b, &q.fields));
+    let views = p.loads.iter().zip(&q.loads);
+    let same_views = views.clone().all(|(x, y)| same_view(a, *x, b, *y));
+    let (from, to) = (states(a, &p.loads), states(b, &q.loads));
     let written = |s: &State| a.writes.contains(s) || b.writes.contains(s);
     let params = p.expression.contains('$');
     p.expression == q.expression
         && from == to
+        && same_views
         && !from.iter().any(written)
         && (!params || a.params == b.params)
 }
 
 /// Whether the updates of two tasks can be applied in any order.
-fn commute(a: &Node, x: &FieldUse, y: &FieldUse, options: &Options) -> bool {
+fn commute(a: &Node, x: &StorageUse, y: &StorageUse, options: &Options) -> bool {
     let (Some(op), true) = (x.updates, x.updates == y.updates) else {
         return false;
     };
@@ -387,7 +412,7 @@ fn commute(a: &Node, x: &FieldUse, y: &FieldUse, options: &Options) -> bool {
         return false;
     }
     let m = &a.task.module;
-    let floats = (m.structs.flatten(m.fields[x.field].elem).iter()).any(|s| s.is_float());
+    let floats = (m.structs.flatten(x.storage.elem(m)).iter()).any(|s| s.is_float());
     let exact = matches!(op, AtomicOp::Min | AtomicOp::Max);
     let strict = options.deterministic || options.math == Math::Strict;
     !floats || exact || !strict
@@ -436,7 +461,7 @@ fn cost(graph: &Graph, a: usize, b: usize) -> Option<&'static str> {
 fn is_regular(node: &Node) -> bool {
     let summary = &node.task.summary;
     let m = &node.task.module;
-    summary.fields.iter().all(|u| {
-        !u.writes || matches!(u.reach, Reach::Own(_)) && (u.exists || !is_sparse(m, u.field))
+    summary.uses.iter().all(|u| {
+        !u.writes || matches!(u.reach, Reach::Own(_)) && (u.exists || !u.storage.is_sparse(m))
     })
 }

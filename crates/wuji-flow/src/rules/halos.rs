@@ -6,13 +6,13 @@ use crate::dataflow::may_bypass;
 use crate::graph::{Graph, Node, State};
 use crate::recompute::{loads_of, only_store};
 use crate::rules::dead_stores::is_dead_after;
-use crate::rules::fusion::{equal_params, joined, refusal, value};
+use crate::rules::fusion::{equal_params, joined, placed, refusal, value};
+use crate::storage::Storage;
 use crate::summary::{IndexSource, Reach, Space};
 use crate::walk::each_inst;
 use crate::window::Fuel;
 use wuji_compile::Options;
-use wuji_ir::entities::Field;
-use wuji_ir::ops::{ControlOp, Effect, Op, OpClass, Place};
+use wuji_ir::ops::{ControlOp, Effect, Op, OpClass};
 
 /// The most additions that are computed in vain for an element of the field, on average: about what it costs to store it and to load
 /// it again, on vectors of a CPU as on a GPU, if it does not fit a cache.
@@ -46,8 +46,8 @@ fn recompute_one(
     fuel: &mut Fuel,
 ) -> Option<Graph> {
     let producer = &graph.nodes[first];
-    let field = only_output(producer, bank.options())?;
-    let state = producer.state_of(field);
+    let output = only_output(producer, bank.options())?;
+    let state = producer.state_of(output);
     // A task that overwrites the field ends the search: the values that are read after it are its own.
     let uses = |node: &Node| node.reads.contains(&state) || node.writes.contains(&state);
     let second = first + 1 + graph.nodes[first + 1..].iter().position(uses)?;
@@ -65,11 +65,7 @@ fn recompute_one(
         return None;
     }
     let equal = equal_params(producer, consumer);
-    let (a, b) = (
-        (&producer.task, &producer.trees[..]),
-        (&consumer.task, &consumer.trees[..]),
-    );
-    let task = bank.recompute(a, b, equal, field)?;
+    let task = bank.recompute(placed(producer), placed(consumer), equal, output)?;
     let node = joined(task, producer, consumer);
     let mut nodes = graph.nodes.clone();
     nodes[second] = node;
@@ -77,10 +73,10 @@ fn recompute_one(
     Some(Graph::of(nodes))
 }
 
-/// The field that a task stores, if it does nothing else: each iteration stores the element at its own indices.
-fn only_output(node: &Node, options: &Options) -> Option<Field> {
+/// The field or array that a task stores, if it does nothing else: each iteration stores the element at its own indices.
+fn only_output(node: &Node, options: &Options) -> Option<Storage> {
     let (m, summary) = (&node.task.module, &node.task.summary);
-    let mut written = summary.fields.iter().filter(|used| used.writes);
+    let mut written = summary.uses.iter().filter(|used| used.writes);
     let used = written.next().filter(|_| written.next().is_none())?;
     let Reach::Own(own) = &used.reach else {
         return None;
@@ -89,15 +85,14 @@ fn only_output(node: &Node, options: &Options) -> Option<Field> {
         .iter()
         .enumerate()
         .all(|(axis, own)| matches!(own, (a, IndexSource::Loop(_), 1, 0) if *a == axis));
-    let data = &m.fields[used.field];
     let only = plain
-        && own.len() == data.rank()
+        && own.len() == used.storage.rank(m)
         && used.covers
         && !used.reads
-        && data.packing.is_none()
+        && !used.storage.is_packed(m)
         && summary.obstacle.is_none()
         && summary.masks.iter().all(|m| !m.activates && !m.deactivates)
-        && may_bypass(m, used.field, options);
+        && may_bypass(m, used.storage, options);
     let f = m.kernel_func()?;
     let body = f.insts[summary.foreach?].regions[0];
     let store = only_store(f, body)?;
@@ -111,14 +106,14 @@ fn only_output(node: &Node, options: &Options) -> Option<Field> {
                 Effect::Control => matches!(op, Op::If),
                 Effect::Writes => false,
             };
-            let access = (op.access()).is_none_or(|a| matches!(a.place, Place::Field(_)));
+            let access = (op.access()).is_none_or(|a| Storage::of(a.place).is_some());
             pure &= (inst == store || reads) && access;
         });
     }
-    (only && pure).then_some(used.field)
+    (only && pure).then_some(used.storage)
 }
 
-/// Whether a task only loads a field, outside of inner loops.
+/// Whether a task only loads a field or array, outside of inner loops.
 fn can_recompute(node: &Node, state: State) -> bool {
     let (m, summary) = (&node.task.module, &node.task.summary);
     let parallel = matches!(summary.space, Space::Box(_) | Space::Cells(_));
@@ -137,9 +132,9 @@ fn can_recompute(node: &Node, state: State) -> bool {
         ) {
             each_inst(f, inst, &mut |i| {
                 if let Op::Load(access) = &f.insts[i].op
-                    && let Place::Field(field) = access.place
+                    && let Some(storage) = Storage::of(access.place)
                 {
-                    looped |= node.state_of(field) == state;
+                    looped |= node.state_of(storage) == state;
                 }
             });
         }
@@ -152,9 +147,9 @@ fn pays(producer: &Node, consumer: &Node, state: State) -> bool {
     let Some(f) = consumer.task.module.kernel_func() else {
         return false;
     };
-    let fields = consumer.task.summary.fields.iter();
-    let read = fields.filter(|used| consumer.state_of(used.field) == state);
-    let loads: usize = read.map(|used| loads_of(f, used.field).len()).sum();
+    let uses = consumer.task.summary.uses.iter();
+    let read = uses.filter(|used| consumer.state_of(used.storage) == state);
+    let loads: usize = read.map(|used| loads_of(f, used.storage).len()).sum();
     let cost = producer.task.summary.cost;
     let all = loads as u64 * cost;
     // The elements that the consumer computes, over those of the field.

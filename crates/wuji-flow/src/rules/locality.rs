@@ -67,15 +67,17 @@ fn best(graph: &Graph, bytes: &[Vec<(State, u64)>], ready: &[usize], last: usize
     best.0
 }
 
-/// The fields of a task that stay in a cache, with their bytes; nothing if it uses more than fits.
+/// The fields and arrays of a task that stay in a cache, with their bytes; nothing if it uses more than fits.
 fn cached_bytes(node: &Node) -> Vec<(State, u64)> {
     let m = &node.task.module;
-    let fields = node.task.summary.fields.iter().map(|used| {
-        let data = &m.fields[used.field];
-        let elements = (data.domain(&m.trees).iter())
-            .fold(1u64, |all, (_, extent)| all.saturating_mul(*extent));
-        let bytes = elements.saturating_mul(m.structs.size_align(data.elem).0);
-        (node.state_of(used.field), bytes)
+    let fields = node.task.summary.uses.iter().map(|used| {
+        let domain = used.storage.domain(m);
+        let elements = domain.map_or(u64::MAX, |domain| {
+            let extents = domain.iter().map(|(_, extent)| *extent);
+            extents.fold(1, u64::saturating_mul)
+        });
+        let bytes = elements.saturating_mul(m.structs.size_align(used.storage.elem(m)).0);
+        (node.state_of(used.storage), bytes)
     });
     let fields: Vec<(State, u64)> = fields.collect();
     let all = fields

@@ -8,3 +8,6 @@ pub mod locality;
 
 #[cfg(test)]
 mod tests;
+
+#[cfg(test)]
+mod array_tests;

@@ -86,7 +86,7 @@ fn flow_of(without: &[&str], temporaries: &[u32], kernels: &[Module], expected: 
     expected.assert_eq(&format!("before:\n{before}after:\n{after}"));
 }
 
-fn flow(kernels: &[Module], expected: Expect) {
+pub(super) fn flow(kernels: &[Module], expected: Expect) {
     flow_without(&[], kernels, expected);
 }
 

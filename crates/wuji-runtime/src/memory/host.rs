@@ -81,6 +81,11 @@ impl HostBytes {
         }
     }
 
+    /// Whether they count for a device.
+    pub(crate) fn belongs_to_device(&self) -> bool {
+        self.usage.is_some()
+    }
+
     /// The size in bytes.
     pub fn size(&self) -> usize {
         self.size

@@ -147,6 +147,7 @@ impl DerivedTrees {
             arrays: &args,
             scalars: &self.scalars,
             array_fields: &own,
+            owners: &[],
         };
         let mut derived = DerivedTrees::new(&launch);
         derived.add(&launch, Some(self), find)?;

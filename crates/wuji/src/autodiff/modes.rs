@@ -178,6 +178,7 @@ fn run_in(modes: &mut [Mode], world: &World, launch: &Launch<'_>) -> Result<Laun
                 trees: &derived.trees,
                 arrays: &arrays,
                 array_fields: &derived.array_fields,
+                owners: &[],
                 ..*launch
             };
             let launched = run_in(outer, world, &instead)?;
@@ -235,6 +236,7 @@ fn in_forward_mode(
         trees: &derived.trees,
         arrays: &arrays,
         array_fields: &derived.array_fields,
+        owners: &[],
         ..*launch
     })
 }

@@ -74,6 +74,7 @@ impl Recorder {
                 arrays: &arrays,
                 scalars: &derived.scalars,
                 array_fields: &derived.array_fields,
+                owners: &[],
             }
             .run(world)?;
             if let Some(error) = launched.error {

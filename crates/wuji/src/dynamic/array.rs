@@ -16,9 +16,26 @@ pub struct Array {
 }
 
 /// Memory of an array that is freed with its world.
-pub(crate) trait FreedWithWorld: Send + Sync {
+pub(crate) trait FreedWithWorld: Send + Sync + fmt::Debug {
     /// Frees it, unless others use it: then it is freed with the last handle.
     fn release(&self) -> Result<()>;
+
+    /// Elements of `size` bytes, row by row.
+    fn view(&self, size: usize, extents: &[usize]) -> Result<ArrayArg<'_>>;
+}
+
+/// The owner of an array of a world. A launch in a lazy world that waits keeps it.
+#[derive(Clone, Debug)]
+pub struct ArrayOwner {
+    pub(crate) world: World,
+    pub(crate) memory: Arc<dyn FreedWithWorld>,
+}
+
+impl ArrayOwner {
+    /// The world whose launches may wait.
+    pub fn world(&self) -> &World {
+        &self.world
+    }
 }
 
 #[derive(Debug)]
@@ -34,6 +51,10 @@ impl FreedWithWorld for ArrayMemory {
             return Ok(());
         }
         self.memory.release()
+    }
+
+    fn view(&self, size: usize, extents: &[usize]) -> Result<ArrayArg<'_>> {
+        ArrayArg::in_memory(&self.memory, size, extents, true)
     }
 }
 
@@ -69,15 +90,36 @@ impl Array {
         self.world.ensure_open()
     }
 
-    /// Where kernels find it, for others that may use it as long as the array lives. It is not freed with its world then.
-    pub fn export(&self) -> (Owner, *mut u8) {
+    /// Where kernels find it, for others that may use it as long as the array lives. It is not freed with its world then, and launches
+    /// on it do not wait any more.
+    pub fn export(&self) -> Result<(Owner, *mut u8)> {
         self.held.exported.store(true, Ordering::SeqCst);
-        self.place()
+        self.world.run_pending()?;
+        Ok(self.place())
+    }
+
+    /// For launches that wait; `None` if others use it, or the world is not lazy.
+    pub fn owner(&self) -> Option<ArrayOwner> {
+        let exported = self.held.exported.load(Ordering::SeqCst);
+        (!exported && self.may_wait()).then(|| ArrayOwner {
+            world: self.world.clone(),
+            memory: self.held.clone(),
+        })
     }
 
     /// Where kernels find it.
     pub fn place(&self) -> (Owner, *mut u8) {
         self.held.memory.place()
+    }
+
+    /// Whether launches on it may wait.
+    pub fn may_wait(&self) -> bool {
+        self.world.lazy().is_some()
+    }
+
+    /// Before something else than a launch of its world uses it: runs launches that wait.
+    pub fn before_access(&self) -> Result<()> {
+        self.world.run_pending()
     }
 
     /// Bytes from an offset on, once everything is done that was launched before. They have to be inside.
@@ -147,6 +189,10 @@ impl FreedWithWorld for HeldBytes {
         }
         Ok(())
     }
+
+    fn view(&self, size: usize, extents: &[usize]) -> Result<ArrayArg<'_>> {
+        ArrayArg::in_host_bytes(&self.bytes, size, extents)
+    }
 }
 
 impl HostArray {
@@ -178,9 +224,35 @@ impl HostArray {
         self.held.bytes.base()
     }
 
-    /// Others may use the bytes as long as the array lives. They are not freed with their world then.
-    pub fn export(&self) {
+    /// Others may use the bytes as long as the array lives. They are not freed with their world then, and launches on them do not wait
+    /// any more.
+    pub fn export(&self) -> Result<()> {
         self.held.exported.store(true, Ordering::SeqCst);
+        self.before_access()
+    }
+
+    /// For launches that wait; `None` if others use it, or it belongs to no lazy world.
+    pub fn owner(&self) -> Option<ArrayOwner> {
+        let exported = self.held.exported.load(Ordering::SeqCst);
+        let world = self.world.as_ref();
+        let world = world.filter(|w| !exported && w.lazy().is_some())?;
+        Some(ArrayOwner {
+            world: world.clone(),
+            memory: self.held.clone(),
+        })
+    }
+
+    /// Whether launches on it may wait.
+    pub fn may_wait(&self) -> bool {
+        self.world.as_ref().is_some_and(|w| w.lazy().is_some())
+    }
+
+    /// Before the host accesses the bytes: runs launches that wait.
+    pub fn before_access(&self) -> Result<()> {
+        match &self.world {
+            Some(world) => world.run_pending(),
+            None => Ok(()),
+        }
     }
 
     /// An error when its world was closed.

@@ -78,6 +78,7 @@ impl Kernel {
             arrays: &[],
             scalars: &[],
             array_fields: &[],
+            owners: &[],
         }
     }
 

@@ -1,5 +1,6 @@
 //! Kernels that come as modules.
 
+use crate::dynamic::ArrayOwner;
 use crate::launch::{Compiled, Launch, Launched};
 use crate::layout::{Tree, TreeInner};
 use crate::world::World;
@@ -73,6 +74,16 @@ impl Kernel {
     /// Runs it on parameters, one slot for each scalar, and arrays; gives the scalars of its result, and what the launch reports.
     /// Lines that it prints go where the world's do.
     pub fn run(&self, params: &[u64], arrays: &[ArrayArg<'_>]) -> Result<Launched> {
+        self.run_on(params, arrays, &[])
+    }
+
+    /// The same. The owners of arrays, by number, let the launch wait in a lazy world.
+    pub fn run_on(
+        &self,
+        params: &[u64],
+        arrays: &[ArrayArg<'_>],
+        owners: &[Option<ArrayOwner>],
+    ) -> Result<Launched> {
         self.world.ensure_open()?;
         Launch {
             compiled: &self.compiled,
@@ -81,6 +92,7 @@ impl Kernel {
             arrays,
             scalars: &[],
             array_fields: &[],
+            owners,
         }
         .run(&self.world)
     }

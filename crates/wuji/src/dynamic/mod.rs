@@ -38,7 +38,7 @@ mod tests;
 pub use crate::lang::decompositions::Decomposition;
 pub use crate::launch::Launched;
 pub(crate) use array::FreedWithWorld;
-pub use array::{Array, HostArray};
+pub use array::{Array, ArrayOwner, HostArray};
 pub use derivatives::{
     ArrayDerivative, add_custom_gradient, begin_forward_mode, begin_tape, check_loss, clear_duals,
     end_tape, pause, resume, seed,

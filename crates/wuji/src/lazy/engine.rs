@@ -1,10 +1,9 @@
 //! The engine: the window, the plans that were made so far, and how they run.
 
-use super::planner::{Planner, number_trees};
+use super::planner::{Numbered, Planner};
 use super::replay::Bound;
-use super::{LazyStatistics, Pending};
-use crate::launch::Compiled;
-use crate::layout::TreeBody;
+use super::{HeldArray, LazyStatistics, Pending};
+use crate::launch::{Compiled, Launched};
 use crate::world::{World, lock};
 use smallvec::SmallVec;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,6 +13,7 @@ use std::time::Duration;
 use wuji_compile::Options;
 use wuji_flow::rules::fusion::{Unfused, unfused};
 use wuji_flow::{Bank, Graph, Switches, Task, Window};
+use wuji_ir::module::ArrayShape;
 use wuji_ir::{Error, Result};
 use wuji_runtime::{Bindings, Memory};
 
@@ -63,9 +63,19 @@ impl Lazy {
         }
     }
 
-    /// The tasks of a kernel.
-    pub(crate) fn tasks_of(&self, compiled: &Compiled) -> Result<Arc<[Arc<Task>]>> {
-        compiled.tasks(|module| lock(&self.planner).bank.tasks_of(module))
+    /// The tasks of a kernel for arrays of these shapes; `None` if it has too many already.
+    pub(crate) fn tasks_of(
+        &self,
+        compiled: &Compiled,
+        shapes: &[ArrayShape],
+    ) -> Result<Option<Arc<[Arc<Task>]>>> {
+        compiled.tasks(shapes, |module| lock(&self.planner).bank.tasks_of(module))
+    }
+
+    /// Whether launches wait that this thread may run.
+    pub(crate) fn may_run_with_others(&self) -> bool {
+        let here = Some(std::thread::current().id());
+        self.waiting.load(Ordering::Acquire) && *lock(&self.runner) != here
     }
 
     /// The launches that wait.
@@ -98,9 +108,24 @@ impl Lazy {
         if !full {
             return Ok(());
         }
-        self.run(world, |pending| {
+        let ran = self.run(world, |pending| {
             let end = repetition(pending).unwrap_or(pending.len());
             pending.drain(..end).collect()
+        })?;
+        ran.done()
+    }
+
+    /// Runs everything that waits and a launch whose result is needed, as one window.
+    pub(crate) fn run_with(&self, world: &World, launch: Pending) -> Result<Launched> {
+        let ran = self.run(world, |pending| {
+            let mut launches = std::mem::take(pending);
+            launches.push(launch);
+            launches
+        })?;
+        let kept = lock(&self.kept).take();
+        Ok(Launched {
+            result: ran.result,
+            error: both(kept, ran.error),
         })
     }
 
@@ -111,12 +136,9 @@ impl Lazy {
             return Ok(());
         }
         let done = self.run(world, std::mem::take);
+        let error = done.and_then(Ran::done).err();
         let kept = lock(&self.kept).take();
-        match (kept, done) {
-            (None, done) => done,
-            (Some(kept), Ok(())) => Err(kept),
-            (Some(kept), Err(error)) => Err(kept.note(format!("also: {}", error.message))),
-        }
+        both(kept, error).map_or(Ok(()), Err)
     }
 
     /// Forgets what waits.
@@ -137,11 +159,11 @@ impl Lazy {
         &self,
         world: &World,
         take: impl FnOnce(&mut Vec<Pending>) -> Vec<Pending>,
-    ) -> Result<()> {
+    ) -> Result<Ran> {
         let here = std::thread::current().id();
         // A function that a launch calls on this thread, such as the receiver of printed lines.
         if *lock(&self.runner) == Some(here) {
-            return Ok(());
+            return Ok(Ran::default());
         }
         let running = self.begin()?;
         *lock(&self.runner) = Some(here);
@@ -171,44 +193,71 @@ impl Lazy {
         }
     }
 
-    fn run_window(&self, world: &World, launches: &[Pending]) -> Result<()> {
+    fn run_window(&self, world: &World, launches: &[Pending]) -> Result<Ran> {
         if launches.is_empty() {
-            return Ok(());
+            return Ok(Ran::default());
         }
-        let (numbers, bodies) = number_trees(launches);
-        let ready = lock(&self.planner).ready(world, launches, (&numbers, &bodies));
+        let numbered = Numbered::of(launches);
+        let ready = lock(&self.planner).ready(world, launches, &numbered);
         let before = world.device().launches();
-        let window = ready.bind(launches, &bodies);
+        let window = ready.bind(launches, &numbered)?;
+        // A graph gives no result, so that launch comes after it.
+        let at = window.iter().position(|b| b.compiled.has_result());
+        let graph = &window[..at.unwrap_or(window.len())];
         let replayed = if self.capture {
-            lock(&ready.replay).run(world, &window)
+            lock(&ready.replay).run(world, graph)
         } else {
             None
         };
-        let done = match replayed {
+        let mut ran = Ran::default();
+        let left = match replayed {
             Some(done) => {
                 lock(&self.planner).statistics.replays += 1;
-                done
+                ran.error = done.err();
+                &window[graph.len()..]
             }
-            None => run_all(world, &window),
+            None => &window[..],
         };
+        for bound in left {
+            ran.add(run(world, bound));
+        }
         // Random numbers depend on how many launches there were before.
         world.device().set_launches(before + launches.len() as u64);
-        done
+        Ok(ran)
     }
 }
 
-/// Runs one after the other. If one fails, the others still run.
-fn run_all(world: &World, window: &[Bound<'_>]) -> Result<()> {
-    let mut first: Option<Error> = None;
-    for bound in window {
-        if let Err(error) = run(world, bound.compiled, &bound.trees, &bound.params) {
-            first = Some(match first.take() {
-                None => error,
-                Some(earlier) => earlier.note(format!("also: {}", error.message)),
-            });
-        }
+/// What launches that ran leave. If one fails, the others still run.
+#[derive(Debug, Default)]
+struct Ran {
+    /// Of the launch that has one.
+    result: SmallVec<[u64; 4]>,
+    error: Option<Error>,
+}
+
+impl Ran {
+    fn add(&mut self, launched: Result<Launched>) {
+        let error = match launched {
+            Ok(launched) => {
+                self.result.extend(launched.result);
+                launched.error
+            }
+            Err(error) => Some(error),
+        };
+        self.error = both(self.error.take(), error);
     }
-    first.map_or(Ok(()), Err)
+
+    fn done(self) -> Result<()> {
+        self.error.map_or(Ok(()), Err)
+    }
+}
+
+/// The first of two errors, with the message of the second.
+fn both(first: Option<Error>, second: Option<Error>) -> Option<Error> {
+    match (first, second) {
+        (Some(first), Some(second)) => Some(first.note(format!("also: {}", second.message))),
+        (first, second) => first.or(second),
+    }
 }
 
 /// Where a window that is full is cut, so that the next one begins like this one: programs repeat themselves.
@@ -218,25 +267,30 @@ fn repetition(pending: &[Pending]) -> Option<usize> {
         Arc::ptr_eq(&p.compiled, &first.compiled)
             && p.trees.len() == first.trees.len()
             && (p.trees.iter().zip(&first.trees)).all(|(a, b)| Arc::ptr_eq(a, b))
+            && (p.arrays.iter().map(HeldArray::address))
+                .eq(first.arrays.iter().map(HeldArray::address))
     };
     let last = pending.iter().rposition(same)?;
     (last > pending.len() / 2).then_some(last)
 }
 
-fn run(world: &World, compiled: &Compiled, trees: &[&TreeBody], params: &[u64]) -> Result<()> {
-    let memories: SmallVec<[&Memory; 4]> = trees.iter().map(|b| &b.memory).collect();
+fn run(world: &World, bound: &Bound<'_>) -> Result<Launched> {
+    let memories: SmallVec<[&Memory; 4]> = bound.trees.iter().map(|b| &b.memory).collect();
     let bindings = Bindings {
-        params,
+        params: &bound.params,
         trees: &memories,
-        arrays: &[],
+        arrays: &bound.arrays,
     };
     let device = world.device();
-    let outcome = device.run(compiled.program(), &bindings)?;
+    let outcome = device.run(bound.compiled.program(), &bindings)?;
     if let Some(collected) = &outcome.collected {
         device.print(collected)?;
     }
-    match compiled.error_of(trees, &[], &outcome) {
-        Some(error) => Err(error),
-        None => Ok(()),
-    }
+    let error = bound
+        .compiled
+        .error_of(&bound.trees, &bound.arrays, &outcome);
+    Ok(Launched {
+        result: outcome.result,
+        error,
+    })
 }

@@ -24,7 +24,8 @@ impl FieldHandle {
             arrays: &[],
             scalars: &[],
             array_fields: &[],
+            owners: &[],
         };
-        Ok(launch.wait_in_window(world)?.is_some())
+        Ok(launch.join_window(world)?.is_some())
     }
 }

@@ -98,9 +98,8 @@ impl World {
         };
         let launches = lazy.window();
         // The engine has the other one.
-        let (window, bodies) = window_of(&launches, 2);
+        let (window, names) = window_of(&launches, 2);
         let (before, after, unfused) = lazy.optimized(&window);
-        let names = Names(bodies.iter().map(|b| b.names.clone()).collect());
         let graph = |graph, unfused| FlowGraph {
             graph,
             unfused,

@@ -3,6 +3,7 @@
 //! The window keeps what a launch works on alive: the bodies of trees, which do not refer to the world, so that a world whose
 //! last handle is gone takes its window with it.
 
+mod arrays;
 mod engine;
 mod fill;
 mod graph;
@@ -11,11 +12,13 @@ mod replay;
 
 pub use graph::FlowGraph;
 
+pub(crate) use arrays::HeldArray;
 pub(crate) use engine::Lazy;
 
 use crate::launch::{Compiled, Launch, Launched};
 use crate::layout::TreeBody;
 use crate::world::{World, here};
+use arrays::held_arrays;
 use smallvec::SmallVec;
 use std::panic::Location;
 use std::sync::Arc;
@@ -29,19 +32,28 @@ pub(crate) struct Pending {
     pub(crate) tasks: Arc<[Arc<Task>]>,
     pub(crate) params: SmallVec<[u64; 16]>,
     pub(crate) trees: SmallVec<[Arc<TreeBody>; 4]>,
+    pub(crate) arrays: SmallVec<[HeldArray; 2]>,
 }
 
 impl Launch<'_> {
-    /// Adds the launch to the window of a lazy world. `None`: it has to run now, after those that wait.
-    pub(crate) fn wait_in_window(&self, world: &World) -> Result<Option<Launched>> {
+    /// Adds the launch to the window of a lazy world, and runs the window if the host needs the result. `None`: the launch has to run
+    /// alone, after those that wait.
+    pub(crate) fn join_window(&self, world: &World) -> Result<Option<Launched>> {
         let Some(lazy) = world.lazy() else {
             return Ok(None);
         };
-        let watched = world.watch().is_some();
-        if watched || !self.arrays.is_empty() || !self.compiled.can_wait() {
+        let needed = self.compiled.has_result();
+        // With a result and nothing that waits, there is nothing to optimize.
+        let alone = needed && !lazy.may_run_with_others();
+        if alone || world.watch().is_some() || !self.compiled.has_source() {
             return Ok(None);
         }
-        let tasks = lazy.tasks_of(self.compiled)?;
+        let Some((arrays, shapes)) = held_arrays(world, self)? else {
+            return Ok(None);
+        };
+        let Some(tasks) = lazy.tasks_of(self.compiled, &shapes)? else {
+            return Ok(None);
+        };
         // What is printed, checked or random keeps its place among the calls of the host.
         if tasks.iter().any(|task| task.summary.ordered) {
             return Ok(None);
@@ -52,7 +64,11 @@ impl Launch<'_> {
             tasks,
             params: self.params.into(),
             trees: trees.collect::<Result<_>>()?,
+            arrays,
         };
+        if needed {
+            return lazy.run_with(world, pending).map(Some);
+        }
         lazy.add(world, pending)?;
         Ok(Some(Launched {
             result: SmallVec::new(),

@@ -1,17 +1,19 @@
 //! Plans: what runs instead of the launches of a window, with its code.
 
 use super::replay::{Bound, Replay};
-use super::{LazyStatistics, Pending};
+use super::{HeldArray, LazyStatistics, Pending};
 use crate::launch::Compiled;
 use crate::layout::TreeBody;
 use crate::world::World;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use wuji_flow::graph::Node;
+use wuji_flow::print::Names;
 use wuji_flow::summary::Space;
 use wuji_flow::{Bank, LaunchPlan, Run, Switches, Task, TaskId, Window};
-use wuji_ir::Result;
 use wuji_ir::types::Scalar;
+use wuji_ir::{Error, Result};
 use wuji_runtime::log::Level;
 use wuji_runtime::profile::Part;
 
@@ -53,54 +55,130 @@ enum Step {
         compiled: Arc<Compiled>,
         /// Numbers of trees in the window.
         trees: Vec<u32>,
+        /// A launch that has each array, and its number there.
+        arrays: Vec<(usize, usize)>,
         /// The launches whose parameters it has, one after the other.
         launches: Vec<usize>,
     },
 }
 
-/// A number for each tree of a window, for each launch, and the trees.
-pub(super) fn number_trees(launches: &[Pending]) -> (Vec<Vec<u32>>, Vec<&Arc<TreeBody>>) {
-    let mut known: FxHashMap<usize, u32> = FxHashMap::default();
-    let mut bodies: Vec<&Arc<TreeBody>> = Vec::new();
-    let numbers = launches.iter().map(|launch| {
-        let trees = launch.trees.iter().map(|tree| {
-            *known.entry(Arc::as_ptr(tree).addr()).or_insert_with(|| {
-                bodies.push(tree);
-                bodies.len() as u32 - 1
+/// The trees and arrays of a window with numbers: a tree that is used as an array has one.
+pub(super) struct Numbered<'a> {
+    /// Of the trees and of the arrays of each launch.
+    pub(super) numbers: Vec<(Vec<u32>, Vec<u32>)>,
+    data: Vec<Data<'a>>,
+}
+
+/// A tree or an array of a window.
+enum Data<'a> {
+    Tree(&'a Arc<TreeBody>),
+    /// With the name that its first kernel gives it, for those that have none.
+    Array(&'a HeldArray, &'a str),
+}
+
+impl Data<'_> {
+    fn handles(&self) -> usize {
+        match self {
+            Data::Tree(body) => Arc::strong_count(body),
+            Data::Array(array, _) => array.handles(),
+        }
+    }
+
+    fn names(&self) -> Vec<String> {
+        match self {
+            Data::Tree(body) => body.names.clone(),
+            Data::Array(array, name) => vec![array.name().unwrap_or(name).to_owned()],
+        }
+    }
+}
+
+impl<'a> Numbered<'a> {
+    pub(super) fn of(launches: &'a [Pending]) -> Numbered<'a> {
+        let mut known: FxHashMap<usize, u32> = FxHashMap::default();
+        let mut data: Vec<Data<'a>> = Vec::new();
+        let mut number = |address: usize, new: Data<'a>| {
+            let number = *known.entry(address).or_insert(data.len() as u32);
+            let at = number as usize;
+            match data.get_mut(at) {
+                None => data.push(new),
+                // Only a tree can be bound as one.
+                Some(old @ Data::Array(..)) if matches!(new, Data::Tree(_)) => *old = new,
+                Some(_) => {}
+            }
+            number
+        };
+        let numbers = launches.iter().map(|launch| {
+            let trees = launch.trees.iter();
+            let trees = trees.map(|tree| number(Arc::as_ptr(tree).addr(), Data::Tree(tree)));
+            let trees: Vec<u32> = trees.collect();
+            let names = launch.compiled.program().module().arrays.values();
+            let arrays = launch.arrays.iter().zip(names);
+            let arrays =
+                arrays.map(|(a, data)| number(a.address(), Data::Array(a, data.name.as_str())));
+            (trees, arrays.collect())
+        });
+        let numbers = numbers.collect();
+        Numbered { numbers, data }
+    }
+
+    /// The tree with a number.
+    fn tree(&self, number: u32) -> Option<&'a TreeBody> {
+        match self.data.get(number as usize)? {
+            Data::Tree(body) => Some(body),
+            Data::Array(..) => None,
+        }
+    }
+
+    /// What only a window refers to, of which there are so many copies: nothing can read it after it.
+    fn temporaries(&self, copies: usize) -> Vec<u32> {
+        let mut references = vec![0usize; self.data.len()];
+        for (trees, arrays) in &self.numbers {
+            for number in trees.iter().chain(arrays) {
+                references[*number as usize] += copies;
+            }
+        }
+        let data = self.data.iter().zip(references).enumerate();
+        let alone = data.filter(|(_, (data, own))| data.handles() == *own);
+        alone.map(|(number, _)| number as u32).collect()
+    }
+
+    /// For each array of a task, a launch of it that has it, and its number there.
+    fn array_arguments(&self, launches: &[Pending], node: &Node) -> Result<Vec<(usize, usize)>> {
+        let arrays = node.arrays.iter().zip(node.task.module.arrays.values());
+        let found = arrays.map(|(number, data)| {
+            let shape = data.shape.as_ref()?;
+            node.launches.iter().find_map(|k| {
+                let (_, numbers) = self.numbers.get(*k)?;
+                let held = &launches[*k].arrays;
+                let at = (numbers.iter().zip(held)).position(|(n, array)| {
+                    n == number && array.extents().eq(shape.extents.iter().copied())
+                })?;
+                Some((*k, at))
             })
         });
-        trees.collect()
-    });
-    let numbers = numbers.collect();
-    (numbers, bodies)
-}
-
-/// The trees that only a window refers to, of which there are so many copies: nothing can read them after it.
-fn temporaries(numbers: &[Vec<u32>], bodies: &[&Arc<TreeBody>], copies: usize) -> Vec<u32> {
-    let mut references = vec![0usize; bodies.len()];
-    for tree in numbers.iter().flatten() {
-        references[*tree as usize] += copies;
+        found
+            .collect::<Option<Vec<_>>>()
+            .ok_or_else(|| Error::new("W0118", "an array of a task is in none of its launches"))
     }
-    let trees = bodies.iter().zip(references).enumerate();
-    let alone = trees.filter(|(_, (body, own))| Arc::strong_count(body) == *own);
-    alone.map(|(tree, _)| tree as u32).collect()
 }
 
-/// The launches as rules see them. There are so many copies of the window.
-pub(super) fn window_of(launches: &[Pending], copies: usize) -> (Window, Vec<&Arc<TreeBody>>) {
-    let (numbers, bodies) = number_trees(launches);
-    let temporaries = temporaries(&numbers, &bodies, copies);
-    let launches = launches.iter().zip(numbers);
-    let launches = launches.map(|(launch, trees)| wuji_flow::Launch {
+/// The launches as rules see them, and the names of fields and arrays. There are so many copies of the window.
+pub(super) fn window_of(launches: &[Pending], copies: usize) -> (Window, Names) {
+    let numbered = Numbered::of(launches);
+    let temporaries = numbered.temporaries(copies);
+    let names = Names(numbered.data.iter().map(Data::names).collect());
+    let launches = launches.iter().zip(numbered.numbers);
+    let launches = launches.map(|(launch, (trees, arrays))| wuji_flow::Launch {
         tasks: launch.tasks.clone(),
         trees,
+        arrays,
         params: launch.params.to_vec(),
     });
     let window = Window {
         launches: launches.collect(),
         temporaries,
     };
-    (window, bodies)
+    (window, names)
 }
 
 impl Ready {
@@ -108,25 +186,32 @@ impl Ready {
     pub(super) fn bind<'a>(
         &'a self,
         launches: &'a [Pending],
-        trees: &[&'a Arc<TreeBody>],
-    ) -> Vec<Bound<'a>> {
-        let steps = self.steps.iter().map(|step| match step {
-            Step::Launch(k) => Bound {
-                compiled: &launches[*k].compiled,
-                trees: launches[*k].trees.iter().map(|t| &**t).collect(),
-                params: launches[*k].params.iter().copied().collect(),
-            },
-            Step::Task {
-                compiled,
-                trees: numbers,
-                launches: parts,
-            } => Bound {
-                compiled,
-                trees: numbers.iter().map(|t| &**trees[*t as usize]).collect(),
-                params: (parts.iter())
-                    .flat_map(|k| launches[*k].params.iter().copied())
-                    .collect(),
-            },
+        numbered: &Numbered<'a>,
+    ) -> Result<Vec<Bound<'a>>> {
+        let steps = self.steps.iter().map(|step| {
+            Ok(match step {
+                Step::Launch(k) => Bound {
+                    compiled: &launches[*k].compiled,
+                    trees: launches[*k].trees.iter().map(|t| &**t).collect(),
+                    params: launches[*k].params.iter().copied().collect(),
+                    arrays: (launches[*k].arrays.iter().map(HeldArray::view))
+                        .collect::<Result<_>>()?,
+                },
+                Step::Task {
+                    compiled,
+                    trees,
+                    arrays,
+                    launches: parts,
+                } => Bound {
+                    compiled,
+                    trees: trees.iter().filter_map(|t| numbered.tree(*t)).collect(),
+                    params: (parts.iter())
+                        .flat_map(|k| launches[*k].params.iter().copied())
+                        .collect(),
+                    arrays: (arrays.iter().map(|(k, at)| launches[*k].arrays[*at].view()))
+                        .collect::<Result<_>>()?,
+                },
+            })
         });
         steps.collect()
     }
@@ -149,20 +234,20 @@ impl Planner {
         &mut self,
         world: &World,
         launches: &[Pending],
-        (trees, bodies): (&[Vec<u32>], &[&Arc<TreeBody>]),
+        numbered: &Numbered<'_>,
     ) -> Arc<Ready> {
         let tasks: usize = launches.iter().map(|l| l.tasks.len()).sum();
         self.statistics.windows += 1;
         self.statistics.launches += launches.len() as u64;
         self.statistics.launched_tasks += tasks as u64;
-        let key = key(launches, trees, &temporaries(trees, bodies, 1));
+        let key = key(launches, numbered, &numbered.temporaries(1));
         let ready = match self.plans.get(&key) {
             Some(known) => {
                 self.statistics.known_windows += 1;
                 known.clone()
             }
             None => {
-                let ready = Arc::new(self.plan(world, launches));
+                let ready = Arc::new(self.plan(world, launches, numbered));
                 if self.plans.len() >= MOST_PLANS {
                     self.plans.clear();
                     self.code.clear();
@@ -179,10 +264,11 @@ impl Planner {
         ready
     }
 
-    fn plan(&mut self, world: &World, launches: &[Pending]) -> Ready {
+    fn plan(&mut self, world: &World, launches: &[Pending], numbered: &Numbered<'_>) -> Ready {
         let (window, _) = window_of(launches, 1);
         let plan = window.plan(&mut self.bank, &self.switches);
-        let steps = self.load(world, plan, launches).unwrap_or_else(|error| {
+        let steps = self.load(world, plan, launches, numbered);
+        let steps = steps.unwrap_or_else(|error| {
             world.device().log().say(Level::Warn, || {
                 format!("launches run as they are, because code for them together could not be made: {error}")
             });
@@ -196,7 +282,13 @@ impl Planner {
     }
 
     /// Code for everything in a plan.
-    fn load(&mut self, world: &World, plan: LaunchPlan, launches: &[Pending]) -> Result<Vec<Step>> {
+    fn load(
+        &mut self,
+        world: &World,
+        plan: LaunchPlan,
+        launches: &[Pending],
+        numbered: &Numbered<'_>,
+    ) -> Result<Vec<Step>> {
         self.compile_missing(world, &plan, launches)?;
         let runs = plan.runs.into_iter();
         runs.map(|run| match run {
@@ -206,6 +298,7 @@ impl Planner {
                     Some(known) => known.clone(),
                     None => compile(world, &node.task)?,
                 },
+                arrays: numbered.array_arguments(launches, &node)?,
                 trees: node.trees,
                 launches: node.launches,
             }),
@@ -312,15 +405,16 @@ fn profile_parts(task: &Task) -> Vec<Part> {
     out
 }
 
-/// What a plan depends on: kernels, which trees are the same, and which temporary, the bounds of loops, and which floats are the same.
-fn key(launches: &[Pending], trees: &[Vec<u32>], temporaries: &[u32]) -> Vec<u64> {
+/// What a plan depends on: kernels, which trees and arrays are the same, and which temporary, the bounds of loops, and which floats are the same.
+fn key(launches: &[Pending], numbered: &Numbered<'_>, temporaries: &[u32]) -> Vec<u64> {
     let mut key = Vec::with_capacity(launches.len() * 4);
     key.push(temporaries.len() as u64);
     key.extend(temporaries.iter().map(|t| u64::from(*t)));
     let mut floats: FxHashMap<(Scalar, u64), u64> = FxHashMap::default();
-    for (launch, trees) in launches.iter().zip(trees) {
-        key.push(Arc::as_ptr(&launch.compiled).addr() as u64);
-        key.extend(trees.iter().map(|t| u64::from(*t)));
+    for (launch, (trees, arrays)) in launches.iter().zip(&numbered.numbers) {
+        // Different for each shape of arrays.
+        key.push(Arc::as_ptr(&launch.tasks).addr() as u64);
+        key.extend(trees.iter().chain(arrays).map(|n| u64::from(*n)));
         if let Some(task) = launch.tasks.first() {
             for (_, scalar, slot) in &task.summary.floats {
                 let value = launch.params.get(*slot).copied().unwrap_or(0);

@@ -1,7 +1,7 @@
 //! The kernels of a world: loading, finding and finishing them.
 
 use super::{World, lock};
-use crate::launch::{Compiled, Key, can_wait};
+use crate::launch::{Compiled, Key};
 use crate::services::ServiceKey;
 use std::sync::{Arc, PoisonError, Weak};
 use wuji_compile::Options;
@@ -115,8 +115,8 @@ impl World {
     pub(crate) fn load_program(&self, module: Module) -> Result<Program> {
         self.ensure_open()?;
         let when = match self.lazy() {
-            Some(_) if can_wait(&module) => CodeTime::FirstRun,
-            Some(_) | None => CodeTime::Load,
+            Some(_) => CodeTime::FirstRun,
+            None => CodeTime::Load,
         };
         self.inner.device.load_at(module, &self.inner.options, when)
     }

@@ -500,6 +500,28 @@ fn the_profiler_attributes_the_time_of_fused_tasks() {
     assert!(report.to_string().contains("were fused"), "{report}");
 }
 
+#[test]
+fn traces_show_the_kernels_in_a_fused_task() {
+    let world = lazy();
+    let x = world.field::<f32, 1>("x", 10_000).unwrap();
+    let y = world.field::<f32, 1>("y", 10_000).unwrap();
+    world.profiler().start();
+    add(&x, 1.0).unwrap();
+    copy_plus(&x, &y, 2.0).unwrap();
+    world.flush().unwrap();
+    shift(&x, &y).unwrap();
+    world.synchronize().unwrap();
+    let trace = world.profiler().trace();
+    let named = |kernel: &str| trace.matches(&format!("\"name\":\"{kernel}\"")).count();
+    assert_eq!((named("add"), named("copy_plus")), (1, 1), "{trace}");
+    assert_eq!(trace.matches("\"fused into\":\"add+copy_plus\"").count(), 2);
+    assert_eq!(
+        trace.matches("\"cat\":\"kernel\"").count(),
+        2,
+        "nothing of `shift`"
+    );
+}
+
 #[kernel]
 fn add_half(x: &Field<f32, 1>, amount: f32) {
     let half = 0.5 * amount;

@@ -30,6 +30,7 @@ mod host_data;
 mod kernels;
 mod language;
 mod lazy;
+mod lazy_arrays;
 mod lazy_random;
 mod limits;
 mod linalg;

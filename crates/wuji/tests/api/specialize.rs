@@ -4,7 +4,11 @@ use crate::backend;
 use wuji::prelude::*;
 
 fn world() -> World {
-    backend::builder().specialize(true).build().unwrap()
+    backend::builder()
+        .specialize(true)
+        .lazy(false)
+        .build()
+        .unwrap()
 }
 
 #[kernel]

@@ -51,6 +51,7 @@ fn long(x: &Field<f32, 1>, n: i64) {
 
 fn limited(builder: wuji::WorldBuilder, limit: u64) -> World {
     builder
+        .lazy(false)
         .time_limit(Duration::from_millis(limit))
         .build()
         .unwrap()
