@@ -1,5 +1,6 @@
 //! The bank: tasks by what they were made of, so that nothing is made twice.
 
+use crate::beside::{Axes, beside, count};
 use crate::combine::{Combined, Part, Piece, combine};
 use crate::dataflow;
 use crate::recompute::recompute;
@@ -56,6 +57,7 @@ pub struct Bank {
     pruned: FxHashMap<(TaskId, Vec<Storage>), Option<Arc<Task>>>,
     demoted: FxHashMap<(TaskId, Vec<Field>), Arc<Task>>,
     recomputed: FxHashMap<(FusionKey, Storage), Option<Arc<Task>>>,
+    beside: FxHashMap<FusionKey, Option<Arc<Task>>>,
     made: u64,
 }
 
@@ -69,6 +71,7 @@ impl Bank {
             pruned: FxHashMap::default(),
             demoted: FxHashMap::default(),
             recomputed: FxHashMap::default(),
+            beside: FxHashMap::default(),
             made: 0,
         }
     }
@@ -122,13 +125,14 @@ impl Bank {
     }
 
     fn make_room(&mut self) {
-        let kept =
-            self.fused.len() + self.pruned.len() + self.demoted.len() + self.recomputed.len();
+        let derived = self.pruned.len() + self.demoted.len() + self.recomputed.len();
+        let kept = self.fused.len() + self.beside.len() + derived;
         if kept > MOST_TASKS {
             self.fused.clear();
             self.pruned.clear();
             self.demoted.clear();
             self.recomputed.clear();
+            self.beside.clear();
         }
     }
 
@@ -209,6 +213,47 @@ impl Bank {
         dataflow::optimize(&mut combined.module, &self.options);
         self.made += 1;
         let parts = [&a.task.parts[..], &b.task.parts[..]].concat();
+        let depth = a.task.depth.max(b.task.depth) + 1;
+        Some(self.task(combined, Parts::Of(parts), depth, false))
+    }
+
+    /// One task whose iterations are those of two that do not depend on each other.
+    pub(crate) fn fuse_beside(
+        &mut self,
+        a: Placed<'_>,
+        b: Placed<'_>,
+        spaces: [Axes; 2],
+    ) -> Option<Arc<Task>> {
+        let pattern = pattern(&a, &b);
+        // Their iterations are constants, so the tasks say what they are.
+        let key = (a.task.id, b.task.id, pattern.clone(), Vec::new());
+        if let Some(known) = self.beside.get(&key) {
+            return known.clone();
+        }
+        self.make_room();
+        let own: Vec<u32> = (0..a.numbers().count() as u32).collect();
+        let made = self.beside(renumbered(a, &own), renumbered(b, &pattern), spaces);
+        self.beside.insert(key, made.clone());
+        made
+    }
+
+    fn beside(&mut self, a: Placed<'_>, b: Placed<'_>, spaces: [Axes; 2]) -> Option<Arc<Task>> {
+        if reports_other_name(&a, &b) {
+            return None;
+        }
+        let counts = [count(&spaces[0])?, count(&spaces[1])?];
+        let [x, y] = spaces;
+        let parts = [(part(a, &[])?, x), (part(b, &[])?, y)];
+        let combined = beside(&fused_name(a.task.name(), b.task.name()), &parts)?;
+        self.made += 1;
+        let of = |task: &Task, count: i64| -> Vec<TaskPart> {
+            let parts = task.parts.iter().map(|part| TaskPart {
+                kernel: part.kernel.clone(),
+                cost: part.cost.saturating_mul(count.unsigned_abs()),
+            });
+            parts.collect()
+        };
+        let parts = [of(a.task, counts[0]), of(b.task, counts[1])].concat();
         let depth = a.task.depth.max(b.task.depth) + 1;
         Some(self.task(combined, Parts::Of(parts), depth, false))
     }

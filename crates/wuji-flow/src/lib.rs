@@ -10,6 +10,7 @@
 
 pub mod activation;
 pub mod bank;
+mod beside;
 mod combine;
 mod dataflow;
 mod expression;

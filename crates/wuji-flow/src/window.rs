@@ -6,6 +6,7 @@ use crate::rules::activations::demote_activations;
 use crate::rules::dead_stores::eliminate_dead_stores;
 use crate::rules::fusion::fuse_tasks;
 use crate::rules::halos::recompute_halos;
+use crate::rules::horizontal::fuse_small_tasks;
 use crate::rules::locality::order_for_locality;
 use crate::task::Task;
 use std::sync::Arc;
@@ -34,6 +35,8 @@ pub struct Switches {
     pub activations: bool,
     /// A producer is computed again where a neighbourhood of it is read.
     pub halos: bool,
+    /// Small tasks that do not depend on each other run side by side.
+    pub horizontal: bool,
     /// Tasks are reordered, so that data is used while it is in caches.
     pub locality: bool,
     /// The number of rewrites, to find a wrong one by bisection.
@@ -47,6 +50,7 @@ impl Default for Switches {
             dead_stores: true,
             activations: true,
             halos: true,
+            horizontal: true,
             locality: true,
             fuel: None,
         }
@@ -55,12 +59,13 @@ impl Default for Switches {
 
 impl Switches {
     /// The names of the rules, for [`Switches::without`].
-    pub const NAMES: [&'static str; 5] = [
+    pub const NAMES: [&'static str; 6] = [
         "task_fusion",
         "dead_store_elimination",
         "activation_demotion",
         "halo_recomputation",
         "task_locality",
+        "horizontal_fusion",
     ];
 
     /// All rules but those in a list.
@@ -72,6 +77,7 @@ impl Switches {
             activations: on(Switches::NAMES[2]),
             halos: on(Switches::NAMES[3]),
             locality: on(Switches::NAMES[4]),
+            horizontal: on(Switches::NAMES[5]),
             fuel: None,
         }
     }
@@ -168,6 +174,9 @@ impl Window {
         // Fused tasks cover more than their parts do: what one part stores, the other one need not read.
         if switches.dead_stores && switches.fusion {
             graph = eliminate_dead_stores(graph, &self.temporaries, bank, &mut fuel);
+        }
+        if switches.fusion && switches.horizontal {
+            graph = fuse_small_tasks(graph, bank, &mut fuel);
         }
         if switches.locality {
             graph = order_for_locality(graph, &mut fuel);

@@ -437,6 +437,7 @@ fn random_window(dice: &mut Dice) -> WindowCheck {
         "activation_demotion",
         "task_dataflow",
         "halo_recomputation",
+        "horizontal_fusion",
         "task_locality",
     ];
     let launches = if dice.chance(50) {

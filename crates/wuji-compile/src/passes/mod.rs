@@ -145,6 +145,10 @@ pub const SWITCHES: &[(&str, &str)] = &[
         "in lazy worlds, a task computes what it reads around its elements, if nothing else needs it stored",
     ),
     (
+        "horizontal_fusion",
+        "in lazy worlds, small tasks that do not depend on each other are iterations of one loop",
+    ),
+    (
         "task_locality",
         "in lazy worlds, tasks run after others that have used the same fields, where they may",
     ),

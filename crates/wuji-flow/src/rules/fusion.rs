@@ -180,6 +180,15 @@ fn makes_cycle(graph: &Graph, partner: &mut [Option<usize>], a: usize, b: usize)
     cyclic
 }
 
+/// The graph in which two tasks are one.
+pub(crate) fn fused_pair(graph: &Graph, a: usize, b: usize, node: Node) -> Graph {
+    let count = graph.nodes.len();
+    let (mut partner, mut fused) = (vec![None; count], vec![None; count]);
+    (partner[a], partner[b]) = (Some(b), Some(a));
+    fused[a] = Some(node);
+    rebuild(graph, &partner, fused)
+}
+
 /// The graph in which pairs are one task each.
 fn rebuild(graph: &Graph, partner: &[Option<usize>], fused: Vec<Option<Node>>) -> Graph {
     // The second of a pair is at the place of the first.
@@ -295,7 +304,7 @@ pub(crate) fn same_space(a: &Node, b: &Node) -> bool {
 }
 
 /// Whether iterations update floats that others update, too.
-fn sums_floats(node: &Node) -> bool {
+pub(crate) fn sums_floats(node: &Node) -> bool {
     let m = &node.task.module;
     node.task.summary.uses.iter().any(|used| {
         let elem = used.storage.elem(m);

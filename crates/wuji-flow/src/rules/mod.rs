@@ -4,6 +4,7 @@ pub mod activations;
 pub mod dead_stores;
 pub mod fusion;
 pub mod halos;
+pub mod horizontal;
 pub mod locality;
 
 #[cfg(test)]
@@ -11,3 +12,6 @@ mod tests;
 
 #[cfg(test)]
 mod array_tests;
+
+#[cfg(test)]
+mod horizontal_tests;

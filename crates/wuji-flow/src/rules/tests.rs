@@ -67,7 +67,7 @@ fn kernel(fields: &str, name: &str, over: &str, body: &[&str]) -> Module {
     parse(&text, name).unwrap_or_else(|e| panic!("{e}\n{text}"))
 }
 
-fn flow_without(without: &[&str], kernels: &[Module], expected: Expect) {
+pub(super) fn flow_without(without: &[&str], kernels: &[Module], expected: Expect) {
     flow_of(without, &[], kernels, expected);
 }
 

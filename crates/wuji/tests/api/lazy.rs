@@ -523,6 +523,56 @@ fn traces_show_the_kernels_in_a_fused_task() {
 }
 
 #[kernel]
+fn table(y: &Field<i32, 2>) {
+    for [i, j] in y {
+        y[[i, j]] = 10 * i + j;
+    }
+}
+
+#[kernel]
+fn point(r: &Field<f32, 0>, value: f32) {
+    r[[]] = value;
+}
+
+#[test]
+fn small_tasks_run_side_by_side() {
+    let run = |builder: wuji::WorldBuilder| {
+        let world = builder.lazy(true).build().unwrap();
+        let x = world.field::<f32, 1>("x", 40).unwrap();
+        let y = world.field::<i32, 2>("y", [5, 7]).unwrap();
+        let r = world.field::<f32, 0>("r", [0_usize; 0]).unwrap();
+        let large = world.field::<f32, 1>("large", 1 << 20).unwrap();
+        set(&x, 2.5).unwrap();
+        table(&y).unwrap();
+        point(&r, 7.0).unwrap();
+        set(&large, 1.0).unwrap();
+        world.flush().unwrap();
+        assert_eq!(x.to_vec().unwrap(), vec![2.5; 40]);
+        assert_eq!(y.get([4, 6]).unwrap(), 46);
+        let expected: Vec<i32> = (0..35).map(|k| 10 * (k / 7) + k % 7).collect();
+        assert_eq!(y.to_vec().unwrap(), expected);
+        assert_eq!(r.get([]).unwrap(), 7.0);
+        assert_eq!(large.get(99).unwrap(), 1.0);
+        tasks(&world)
+    };
+    assert_eq!(run(World::builder()), 2);
+    assert_eq!(run(World::builder().interpreter()), 2);
+    assert_eq!(run(World::builder().without(&["horizontal_fusion"])), 4);
+}
+
+#[test]
+fn small_tasks_that_depend_on_each_other_stay_apart() {
+    let world = lazy();
+    let x = world.field::<f32, 1>("x", 40).unwrap();
+    let r = world.field::<f32, 0>("r", [0_usize; 0]).unwrap();
+    set(&x, 2.0).unwrap();
+    total(&x, &r).unwrap();
+    first(&x, 3, 1.0).unwrap();
+    assert_eq!(r.get([]).unwrap(), 80.0);
+    assert_eq!(x.get(2).unwrap(), 3.0);
+}
+
+#[kernel]
 fn add_half(x: &Field<f32, 1>, amount: f32) {
     let half = 0.5 * amount;
     let more = half * half;
