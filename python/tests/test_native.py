@@ -235,7 +235,7 @@ def test_invalid_layouts(w: n.World) -> None:
     fails("W0101", layout(lambda l: l.node(0, "dense", [0], [0])))
     fails("W0101", layout(lambda l: l.node(0, "dense", [0], [-4])))
     fails("W0122", layout(lambda l: l.node(0, "dense", [0], [3], morton=True)))
-    fails("W0120", layout(lambda l: l.node(l.node(0, "dense", [0], [3]), "hash", [1], [4])))
+    fails("W0120", layout(lambda l: l.node(l.node(0, "dense", [0], [3]), "hash", [0], [])))
     fails("W0104", layout(lambda l: l.place(0, "x", "f32", offset=[1])))
     for bad in ("f99", "f32x0", "f32x70000", "f32x2x2x2", "s0", ""):
         fails("W0290", layout(lambda l, bad=bad: l.place(0, "x", bad)))

@@ -227,9 +227,62 @@ def test_inner_sparse_loops_are_rejected():
 
 def test_illegal_layouts_are_rejected():
     x = ti.field(ti.f32)
-    ti.root.dense(ti.i, 4).hash(ti.i, 4).place(x)
-    with pytest.raises(ti.TaichiRuntimeError, match="hash"):
+    ti.root.dense(ti.i, 4).hash(ti.i).place(x)
+    with pytest.raises(ti.TaichiRuntimeError, match="a hash node without bounds splits axis `i`"):
         x[0]
+
+
+@pytest.mark.parametrize("parent", ["dense", "bitmasked", "pointer", "hash"])
+def test_hash_nodes_below_other_nodes(parent: str) -> None:
+    x = ti.field(ti.i32)
+    block = getattr(ti.root, parent)(ti.ij, 8)
+    block.hash(ti.ij, 1000).dense(ti.ij, 2).place(x)
+
+    @ti.kernel
+    def scatter() -> None:
+        for k in range(100):
+            x[150 * k, 37 * k] += k + 1
+
+    @ti.kernel
+    def total() -> ti.i32:
+        s = 0
+        for i, j in x:
+            s += x[i, j]
+        return s
+
+    @ti.kernel
+    def remove(i: ti.i32, j: ti.i32) -> None:
+        ti.deactivate(block, [i, j])
+
+    scatter()
+    assert total() == 5050 and x[150, 37] == 2 and x[151, 37] == 0
+    if parent != "dense":
+        # Elements 0 to 1999 along both axes.
+        remove(0, 0)
+        assert total() == 5050 - 105 and x[150, 37] == 0
+        x[150, 38] = 7
+        assert total() == 5050 - 105 + 7 and x[150, 37] == 0
+        ti.deactivate_all_snodes()
+        assert total() == 0
+        scatter()
+        assert total() == 5050
+
+
+def test_unbounded_hash_nodes_below_other_nodes() -> None:
+    x = ti.field(ti.i32)
+    ti.root.pointer(ti.i, 4).hash(ti.j).place(x)
+    x[3, -123456] = 5
+    x[0, 99] = 6
+
+    @ti.kernel
+    def total() -> ti.i32:
+        s = 0
+        for i, j in x:
+            s += x[i, j] * (i + 1) + j
+        return s
+
+    assert total() == 20 + 6 - 123456 + 99
+    assert x[3, 99] == 0
 
 
 def test_deactivate_all():

@@ -324,7 +324,8 @@ fn tree_access(
     args: &[Type],
 ) -> Result<Option<Types>, String> {
     let data = &m.trees[tree].nodes[node];
-    let operands = data.kind.format().operands(op, data.extents.len());
+    let path = m.trees[tree].path_info(node);
+    let operands = data.kind.format().operands(op, path);
     let missing = || format!("a {} node has no such operation", data.kind.name());
     count(args, operands.ok_or_else(missing)?)?;
     args.iter().try_for_each(|a| same(*a, I64))?;

@@ -230,7 +230,7 @@ class SNode:
         return self._add("bitmasked", axes, dimensions)
 
     def hash(self, axes: Any, dimensions: Any = ()) -> SNode:
-        """Add a hash node: cells are found by their coordinates. Without dimensions it is unbounded. Only allowed below the root."""
+        """Add a hash node: cells are found by their coordinates. Without dimensions it is unbounded; then no node above splits its axes."""
         return self._add("hash", axes, dimensions)
 
     def dynamic(self, axis: Any, dimension: int, chunk_size: int | None = None) -> SNode:

@@ -33,6 +33,47 @@ impl Services {
         })
     }
 
+    /// Zeros over the fields in a cell, and over cells below it that have no memory of their own. Other threads may be
+    /// filling the containers of allocating nodes, which have been cleared.
+    pub(super) fn clear_fields(&self, b: &mut Builder, at: At, cell: Value, align: u64) {
+        let (tree, node) = at;
+        for child in b.env.trees[tree].nodes[node].children.clone() {
+            match child {
+                Child::Place(f) if !b.env.fields[f].has_memory() => {}
+                Child::Place(f) => {
+                    let (bytes, _) = b.env.fields[f].size_align(&b.env.structs);
+                    let start = self.memory[tree].place(f);
+                    let at = plus(b, cell, start as i64);
+                    clear_bytes(b, tree, at, (bytes, alignment(&[align, start])));
+                }
+                Child::Node(n) if b.env.trees[tree].nodes[n].kind.allocates() => {}
+                Child::Node(n) => self.clear_fields_of(b, (tree, n), cell, align),
+            }
+        }
+    }
+
+    /// The same for all cells of a node in a cell of its parent.
+    fn clear_fields_of(&self, b: &mut Builder, at: At, parent: Value, align: u64) {
+        let (tree, node) = at;
+        let memory = &self.memory[tree];
+        let start = memory.node_offset[node] + memory.first_cell[node];
+        let (count, size) = (
+            b.env.trees[tree].nodes[node].cells(),
+            memory.cell_size[node],
+        );
+        let align = alignment(&[align, start, size]);
+        let first = plus(b, parent, start as i64);
+        if !allocates_below(b.env, tree, node) {
+            return clear_bytes(b, tree, first, (count * size, align));
+        }
+        let count = b.i64(count as i64);
+        count_to(b, count, |b, k| {
+            let bytes = times(b, k, size as i64);
+            let cell = b.binary(BinOp::Add, first, bytes);
+            self.clear_fields(b, at, cell, align);
+        });
+    }
+
     /// Deactivates everything below the cells of a container, for kinds whose cells are in it.
     pub(super) fn clear_cells(&mut self, b: &mut Builder, at: At, container: Value) {
         let (tree, node) = at;
@@ -89,6 +130,12 @@ pub fn collect(s: &mut Services, m: &mut Env, tree: Tree) -> Vec<Upkeep> {
         if !m.trees[tree].nodes[node].kind.allocates() {
             continue;
         }
+        let level = level_functions(m.trees[tree].nodes[node].kind);
+        if let Some(sweep) = level.sweep(s, m, (tree, node)) {
+            alone.push(sweep.size);
+            steps.push(Upkeep::Alone(std::mem::take(&mut alone)));
+            steps.push(Upkeep::Shared(sweep.sweep, s.temp(m)));
+        }
         alone.push(s.gather(m, tree, node));
         if allocates_below(m, tree, node) {
             let below = s.clear_pending(m, tree, node);
@@ -125,11 +172,16 @@ impl Services {
         *self.temp.get_or_insert_with(new)
     }
 
+    /// Where that number is.
+    pub(super) fn temp_offset(&mut self, m: &mut Env) -> u64 {
+        let temp = self.temp(m).as_u32() as usize;
+        m.temp_offsets().0[temp].into()
+    }
+
     /// `()`: ends the runs of all shards. Unused places for deactivated cells become gaps; recycled cells that a shard has
     /// claimed but not allocated are added to the deactivated ones.
     fn gather(&mut self, m: &mut Env, tree: Tree, node: Node) -> Func {
-        let temp = self.temp(m).as_u32() as usize;
-        let temp = m.temp_offsets().0[temp];
+        let temp = self.temp_offset(m);
         self.function(m, (Service::Gather, tree, node), (0, 0), |s, b, _| {
             let arena = s.arena(tree, node);
             let pending = s.node(tree, node).header + header::PENDING;
@@ -234,8 +286,7 @@ impl Services {
     /// `()`: makes room for the deactivated cells in the queue of recycled ones. The next step has one part per piece of a
     /// cell.
     fn open_queue(&mut self, m: &mut Env, tree: Tree, node: Node) -> Func {
-        let temp = self.temp(m).as_u32() as usize;
-        let temp = m.temp_offsets().0[temp];
+        let temp = self.temp_offset(m);
         self.function(m, (Service::OpenQueue, tree, node), (0, 0), |s, b, _| {
             let arena = s.arena(tree, node);
             let head = s.node(tree, node).header;

@@ -145,10 +145,25 @@ pub(crate) trait LevelFunctions: Sync {
     /// Deactivates all cells of a container, with everything below them.
     fn clear(&self, s: &mut Services, b: &mut Builder, at: At, container: Value);
 
+    /// How a collection starts if `clear` leaves cells behind; `None` if it deactivates them all.
+    fn sweep(&self, s: &mut Services, m: &mut Env, at: At) -> Option<Sweep> {
+        let _ = (s, m, at);
+        None
+    }
+
     /// Called after deactivated cells were recycled, on a CPU.
     fn after_recycling(&self, s: &mut Services, b: &mut Builder, at: At) {
         let _ = (s, b, at);
     }
+}
+
+/// The steps that deactivate the cells of cleared containers.
+#[derive(Copy, Clone, Debug)]
+pub(crate) struct Sweep {
+    /// `()`: stores the number of cells to visit in the temp of collections.
+    pub(crate) size: Func,
+    /// `(begin, end)`: visits some of them.
+    pub(crate) sweep: Func,
 }
 
 /// The memory that a scan for active cells reads.
@@ -198,8 +213,12 @@ pub(crate) trait PathStep {
     /// The number of the cell in its container. Consumes this node's part of the indices.
     fn number(&mut self) -> Affine;
 
-    /// As `number`, one coordinate per axis of the node.
-    fn coordinates(&mut self) -> Vec<Affine>;
+    /// The coordinates of the cell in the tree, one per axis on the path, in their order. Consumes this node's part of the
+    /// indices, too.
+    fn tree_coordinates(&mut self) -> Vec<Affine>;
+
+    /// Whether a node above is sparse.
+    fn below_sparse(&self) -> bool;
 
     fn divide(&mut self, a: &Affine, by: u64) -> (Affine, Affine);
 

@@ -79,6 +79,9 @@ enum Service {
     Find,
     /// Rebuilds the tables of a hash node.
     Rebuild,
+    /// The first steps of a collection of a node whose cells outlive their container: counts cells, and deactivates some.
+    SweepSize,
+    Sweep,
     /// Deactivates everything below a cell of the node.
     Empty,
     /// Like `Empty`, for all cells of one allocation.

@@ -237,12 +237,18 @@ pub(super) fn clear(b: &mut Builder, tree: Tree, at: Value, bytes: u64) {
     });
 }
 
-/// Zeros over a cell, by the largest scalars that all cells of this size are aligned for.
-pub(super) fn clear_bytes(b: &mut Builder, tree: Tree, at: Value, bytes: u64) {
-    let (unit, zero) = match bytes.trailing_zeros() {
-        0 => (1, b.int(Scalar::U8, 0)),
-        1 => (2, b.int(Scalar::U16, 0)),
-        2 => (4, b.int(Scalar::U32, 0)),
+/// The largest power of two, up to the size of a word, that divides some numbers.
+pub(super) fn alignment(numbers: &[u64]) -> u64 {
+    let bits = numbers.iter().fold(8, |all, n| all | n);
+    1 << bits.trailing_zeros()
+}
+
+/// Zeros over some bytes, by scalars of the largest size that the offset and their number are multiples of.
+pub(super) fn clear_bytes(b: &mut Builder, tree: Tree, at: Value, (bytes, align): (u64, u64)) {
+    let (unit, zero) = match alignment(&[bytes, align]) {
+        1 => (1, b.int(Scalar::U8, 0)),
+        2 => (2, b.int(Scalar::U16, 0)),
+        4 => (4, b.int(Scalar::U32, 0)),
         _ => return clear(b, tree, at, bytes),
     };
     let count = b.i64((bytes / unit) as i64);

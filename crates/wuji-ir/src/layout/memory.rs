@@ -71,7 +71,7 @@ pub struct Arena {
     pub shards: u64,
     /// One word per cell: the next number in the stack of cells that were freed unused.
     pub next: u64,
-    /// Words kept beside each cell. In a hash node: whether it is active, and its coordinates.
+    /// Words kept beside each cell; in a hash node its [`record`](super::record).
     pub records: u64,
 }
 
@@ -111,6 +111,10 @@ pub mod header {
     pub const LEVEL: u64 = 464;
     /// Of a hash node: the last table that is in use.
     pub const TOP: u64 = 472;
+    /// Of a hash node below a sparse one: the number of generations of containers so far.
+    pub const GENERATIONS: u64 = 488;
+    /// Of a hash node below a sparse one: whether containers were cleared, so that cells await collection.
+    pub const SWEEP: u64 = 496;
     /// On a GPU: the number of mapped cells, set by the host. Elsewhere the system maps memory on first use.
     pub const ROOM: u64 = 480;
     /// Bytes of the header.
@@ -345,7 +349,8 @@ impl TreeMemory {
             .iter()
             .try_fold(1u64, |n, e| n.checked_mul(e.1));
         let format = data.kind.format();
-        let container = format.container(cells, self.cell_size[node], align)?;
+        let container =
+            format.container(tree.path_info(node), cells, self.cell_size[node], align)?;
         self.first_cell[node] = container.first_cell;
         Some((container.size, container.align))
     }
@@ -472,7 +477,7 @@ fn list_entries(tree: &TreeData, node: Node) -> u64 {
 /// Words stored next to each allocated cell.
 fn record_words(tree: &TreeData, node: Node) -> u64 {
     let data = &tree.nodes[node];
-    data.kind.format().record_words(data.extents.len())
+    data.kind.format().record_words(tree.path_info(node))
 }
 
 /// Zeros at the start of a tree, for cells of these sizes.

@@ -15,7 +15,8 @@ mod memory;
 mod split;
 
 pub use kinds::{
-    Activity, Container, Dynamic, LevelFormat, ListEntry, NodeKind, Parameter, hash_table,
+    Activity, Container, Dynamic, LevelFormat, ListEntry, NodeKind, Parameter, PathInfo,
+    hash_table, record,
 };
 pub use memory::{Arena, ListMemory, NodeMemory, TreeMemory, budget, header, shard, tree_header};
 pub use split::Leaf;
@@ -170,6 +171,15 @@ impl TreeData {
         let mut path = self.path(node);
         path.retain(|n| self.nodes[*n].kind.is_sparse());
         path
+    }
+
+    /// What the format of a node depends on above the node.
+    pub fn path_info(&self, node: Node) -> PathInfo {
+        let above = self.nodes[node].parent;
+        PathInfo {
+            axes: self.axes(node).len(),
+            below_sparse: above.is_some_and(|n| !self.sparse_path(n).is_empty()),
+        }
     }
 
     /// The axis along which a node is a list, if it is one.

@@ -152,7 +152,7 @@ op_enum! {
     /// One step from the root of a tree to a cell. Offsets are bytes from the start of the tree.
     TreeAccessOp: Effect {
         /// Offset of an allocated cell (of a chunk, in a dynamic node), 0 when absent:
-        /// `(container, number)`; in a hash node `(coordinates of the cell...)`.
+        /// `(container, number)`; in a hash node `(coordinates of the cell...)`, behind the container if a node above is sparse.
         Find = "find", Effect::Reads;
         /// As `Find`, and activates the cell; 0 only when memory has run out.
         Ensure = "ensure", Effect::Writes;

@@ -57,18 +57,14 @@ impl Layout {
                     .help("axes are numbered 0 to 7")
             })?);
         }
-        let unbounded = kind.is_hashed() && extents.is_empty();
-        let extents: SmallVec<[i128; 3]> = extents.iter().map(|e| i128::from(*e)).collect();
-        let kind = kind.format().with_defaults(&extents);
-        let extents = if unbounded {
-            Extents::All(1)
+        let node = if kind.is_hashed() && extents.is_empty() {
+            self.state.add_unbounded(parent, &named)?
         } else {
-            Extents::Each(extents)
+            let extents: SmallVec<[i128; 3]> = extents.iter().map(|e| i128::from(*e)).collect();
+            let kind = kind.format().with_defaults(&extents);
+            self.state
+                .add(parent, kind, &named, Extents::Each(extents))?
         };
-        let node = self.state.add(parent, kind, &named, extents)?;
-        if unbounded {
-            self.state.unbounded.push(node);
-        }
         Ok(node.as_u32())
     }
 

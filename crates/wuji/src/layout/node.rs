@@ -93,16 +93,13 @@ impl<'a> Node<'a> {
         self.add(NodeKind::Pointer, axes.into(), extents.into(), at)
     }
 
-    /// An unbounded node directly below the root: its cells are found by hashing their
-    /// coordinates. Fields below it have elements at every `i32` along these axes, negative ones too.
+    /// An unbounded node: its cells are found by hashing their coordinates. Fields below it have elements at every `i32`
+    /// along these axes, negative ones too, so no node above splits them.
     #[track_caller]
     pub fn hash(self, axes: impl Into<Axes>) -> Node<'a> {
         let at = Location::caller();
-        let node = self.add(NodeKind::Hash, axes.into(), Extents::All(1), at);
-        if node.node != self.node {
-            self.build.state.borrow_mut().unbounded.push(node.node);
-        }
-        node
+        let axes: Axes = axes.into();
+        self.added(at, |state| state.add_unbounded(self.node, &axes.list()))
     }
 
     /// As [`hash`](Node::hash), with a bounded number of cells along each axis.
@@ -176,9 +173,20 @@ impl<'a> Node<'a> {
         extents: Extents,
         at: &'static Location<'static>,
     ) -> Node<'a> {
+        self.added(at, |state| {
+            state.add(self.node, kind, &axes.list(), extents)
+        })
+    }
+
+    /// The node that `add` adds; this one after an error.
+    fn added(
+        self,
+        at: &'static Location<'static>,
+        add: impl FnOnce(&mut State) -> Result<entities::Node>,
+    ) -> Node<'a> {
         let state = &mut *self.build.state.borrow_mut();
         let mut below = self;
-        match state.add(self.node, kind, &axes.list(), extents) {
+        match add(state) {
             Ok(node) => below.node = node,
             Err(error) => state.fail(error.at(Some(here(at)))),
         }
@@ -237,6 +245,14 @@ impl<'a> Node<'a> {
     }
 }
 
+fn split_above(axis: Axis, above: &str) -> Error {
+    let what =
+        format!("a hash node without bounds splits axis `{axis}`, which {above} splits, too");
+    Error::new("W0120", what)
+        .note("a field has every coordinate along an axis without bounds, so the hash node is the first that splits it")
+        .help("use `hash_sized` here, or put the hash node above")
+}
+
 impl State {
     /// Adds a node below another one.
     pub(crate) fn add(
@@ -254,6 +270,27 @@ impl State {
             parent
         };
         Ok(self.data.add(parent, kind, &extents))
+    }
+
+    /// A hash node without bounds below another one.
+    pub(crate) fn add_unbounded(
+        &mut self,
+        parent: entities::Node,
+        axes: &[Axis],
+    ) -> Result<entities::Node> {
+        let path = self.data.path(parent);
+        for axis in axes {
+            let splits = |n: &&entities::Node| {
+                let extents = &self.data.nodes[**n].extents;
+                extents.iter().any(|e| e.0 == *axis)
+            };
+            if let Some(above) = path.iter().rev().find(splits) {
+                return Err(split_above(*axis, &self.data.describe(*above)));
+            }
+        }
+        let node = self.add(parent, NodeKind::Hash, axes, Extents::All(1))?;
+        self.unbounded.push(node);
+        Ok(node)
     }
 
     /// A dense node below another one, with extents that are valid.

@@ -35,6 +35,7 @@ mod lazy_random;
 mod limits;
 mod linalg;
 mod math;
+mod nested_hash;
 mod nested_tapes;
 mod operators;
 mod ordinary;

@@ -34,12 +34,12 @@ fn gather_cached(x: &Field<i64, 2>, y: &Field<i64, 2>) {
     }
 }
 
-fn plane(w: &World, pointers: bool) -> Result<(Field<i64, 2>, Field<i64, 2>)> {
+fn plane(w: &World, kind: &str) -> Result<(Field<i64, 2>, Field<i64, 2>)> {
     w.layout(|root| {
-        let block = if pointers {
-            root.pointer(IJ, 8)
-        } else {
-            root.hash(IJ)
+        let block = match kind {
+            "pointer" => root.pointer(IJ, 8),
+            "hash" => root.hash(IJ),
+            _ => root.pointer(IJ, 4).hash_sized(IJ, 2),
         };
         let cell = block.dense(IJ, 8);
         (cell.place("x"), cell.place("y"))
@@ -49,8 +49,8 @@ fn plane(w: &World, pointers: bool) -> Result<(Field<i64, 2>, Field<i64, 2>)> {
 #[test]
 fn gathering() {
     everywhere(|w| {
-        for pointers in [true, false] {
-            let (x, y) = plane(w, pointers)?;
+        for kind in ["pointer", "hash", "hash below pointer"] {
+            let (x, y) = plane(w, kind)?;
             for n in 0..40i64 {
                 let at = [n * n % 63, n * 7 % 64];
                 x.window([at[0]..at[0] + 1, at[1]..at[1] + 1])?

@@ -27,16 +27,18 @@ enum Layout {
     PointerBitmasked,
     Hash,
     HashLazy,
+    PointerHash,
     Dynamic,
 }
 
-const SPARSE: [Layout; 6] = [
+const SPARSE: [Layout; 7] = [
     Layout::Pointer,
     Layout::PointerLazy,
     Layout::Bitmasked,
     Layout::PointerBitmasked,
     Layout::Hash,
     Layout::HashLazy,
+    Layout::PointerHash,
 ];
 
 fn place(world: &World, layout: Layout) -> (Field<f64, 1>, Field<f64, 1>) {
@@ -49,6 +51,7 @@ fn place(world: &World, layout: Layout) -> (Field<f64, 1>, Field<f64, 1>) {
                 Layout::Bitmasked => root.bitmasked(I, 16),
                 Layout::PointerBitmasked => root.pointer(I, 4).bitmasked(I, 4),
                 Layout::Hash | Layout::HashLazy => root.hash(I).dense(I, 2),
+                Layout::PointerHash => root.pointer(I, 2).hash_sized(I, 4).dense(I, 2),
                 Layout::Dynamic => root.dynamic(I, 16),
             };
             let fields = (cell.place::<f64, 1>("a"), cell.place::<f64, 1>("b"));

@@ -48,9 +48,10 @@ fn path(dice: &mut Dice, root: bool, list: bool) -> Vec<Level> {
             }
         };
         let (i, j) = (extent(), extent());
-        levels.push(match dice.roll(4) {
+        levels.push(match dice.roll(5) {
             0 => Level::Dense(i, j),
             1 => Level::Bitmasked(i, j, morton),
+            2 => Level::HashSized(i, j),
             _ => Level::Pointer(i, j, morton),
         });
     }

@@ -129,6 +129,48 @@ fn tables_of_masks() {
     .unwrap();
 }
 
+#[test]
+fn tables_below_pointers() {
+    check(
+        |root| {
+            let node = root.pointer(I, 1 << 6);
+            let leaf = node.hash_sized(I, 1 << 10);
+            (node.offset([0]).cells("cells"), leaf.place("x"))
+        },
+        300_000,
+        1 << 16,
+    )
+    .unwrap();
+}
+
+#[test]
+fn tables_below_masks() {
+    check(
+        |root| {
+            let node = root.bitmasked(I, 1 << 8);
+            let leaf = node.dense(I, 4).hash_sized(I, 1 << 6);
+            (node.offset([0]).cells("cells"), leaf.place("x"))
+        },
+        300_000,
+        1 << 16,
+    )
+    .unwrap();
+}
+
+#[test]
+fn tables_below_tables() {
+    check(
+        |root| {
+            let node = root.hash_sized(I, 1 << 8);
+            let leaf = node.hash_sized(I, 1 << 8);
+            (node.offset([0]).cells("cells"), leaf.place("x"))
+        },
+        300_000,
+        1 << 16,
+    )
+    .unwrap();
+}
+
 #[kernel]
 fn throw(lists: &Field<i32, 2>, n: i32, range: i32) {
     for k in 0..n {

@@ -42,7 +42,7 @@ impl Generator<'_> {
                 self.place_field(tree, node);
             }
             let kind = if sparse {
-                self.any_kind(tree, node)
+                self.any_kind()
             } else {
                 NodeKind::Dense
             };

@@ -69,11 +69,9 @@ impl Generator<'_> {
         (leaves.iter()).all(|leaf| self.node_of(leaf.field).kind.is_sparse())
     }
 
-    /// A node kind that is allowed below `parent`.
-    pub(super) fn any_kind(&mut self, tree: Tree, parent: Node) -> NodeKind {
-        let below_root = parent == self.m.trees[tree].root();
-        let weights = [4, 3, 4, 2, if below_root { 3 } else { 0 }];
-        match self.dice.weighted(&weights) {
+    /// A node kind.
+    pub(super) fn any_kind(&mut self) -> NodeKind {
+        match self.dice.weighted(&[4, 3, 4, 2, 3]) {
             0 => NodeKind::Dense,
             1 => NodeKind::Bitmasked,
             2 => NodeKind::Pointer,
@@ -122,8 +120,10 @@ impl Generator<'_> {
             }
         }
         if kind == NodeKind::Hash {
-            for e in &mut extents {
-                e.1 = *self.dice.pick(&[3, 16, 1000, 1 << 20, 1 << 32]);
+            for (axis, extent) in &mut extents {
+                let above = self.m.trees[tree].extent(parent, *axis);
+                let wide = *self.dice.pick(&[3, 16, 1000, 1 << 20, 1 << 32]);
+                *extent = wide.min(((1 << 36) / above).max(3));
             }
         }
         let ordered = matches!(

@@ -61,10 +61,14 @@ impl LevelFunctions for Bitmasked {
         when(b, mine, |b| {
             s.changed(b, tree, node);
             let cell = self.cell_offset(s, b, at, container, number);
-            if let Some(below) = below {
-                call(b, below, &[cell]);
+            // The mask is a whole number of words, so cells are aligned as their size is.
+            match below {
+                None => clear_bytes(b, tree, cell, (size, size)),
+                Some(below) => {
+                    call(b, below, &[cell]);
+                    s.clear_fields(b, at, cell, size);
+                }
             }
-            clear_bytes(b, tree, cell, size);
         });
     }
 

@@ -17,6 +17,7 @@ mod scan;
 
 pub(crate) use scan::{Entry, Scan, Visit};
 
+use super::kinds::level_functions;
 use super::level::ScanSource;
 use super::words::*;
 use super::{Services, UPKEEP};
@@ -53,7 +54,7 @@ pub fn tasks(
     like: &Task,
     options: ListOptions,
 ) -> Result<Vec<Task>> {
-    let path = m.trees[tree].sparse_path(node);
+    let path = listed_path(m, tree, node);
     let mut out = Vec::new();
     for n in &path {
         if !options.reuse {
@@ -75,6 +76,18 @@ pub fn tasks(
         above = Some(n);
     }
     Ok(out)
+}
+
+/// The sparse nodes down to `node` whose lists are needed: none above the last node whose cells are found in its arena.
+fn listed_path(m: &Module, tree: Tree, node: Node) -> Vec<Node> {
+    let data = &m.trees[tree];
+    let mut path = data.sparse_path(node);
+    let in_arena = |n: &Node| {
+        let data = &data.nodes[*n];
+        level_functions(data.kind).scan_source(data) == ScanSource::Arena
+    };
+    let first = path.iter().rposition(in_arena).unwrap_or(0);
+    path.split_off(first)
 }
 
 /// An upkeep task of one thread.

@@ -45,6 +45,8 @@ pub(super) struct Level {
     /// Of each of the node's axes: which index of the field runs along it, and how many coordinates a
     /// cell of this node spans.
     axes: Vec<(usize, u64)>,
+    /// The same for all axes that are split on the path to this node, in their order.
+    path_axes: Vec<(usize, u64)>,
 }
 
 /// A path so far.
@@ -52,12 +54,16 @@ pub(super) struct TreePath {
     pub(super) tree: Tree,
     /// Offset of the cell, or of where the next node starts.
     pub(super) at: Affine,
+    /// Each index, relative to the smallest.
+    indices: Vec<Affine>,
     /// The remainder of each index below the nodes visited so far.
     rest: Vec<Affine>,
     /// The last cell that had to be found; 0 when it, or one above, is absent. `None`: it exists.
     cell: Option<Value>,
     /// Whether bits and lengths on the path show that the cell is active. `None`: it is.
     set: Option<Value>,
+    /// Cells to activate when everything below them has memory: their node, container and number.
+    touches: Vec<(Node, [Value; 2])>,
 }
 
 impl TreePath {
@@ -65,9 +71,11 @@ impl TreePath {
         TreePath {
             tree,
             at,
+            indices: rest.clone(),
             rest,
             cell: None,
             set: None,
+            touches: Vec::new(),
         }
     }
 }
@@ -89,7 +97,7 @@ impl Lower<'_> {
         let mut levels = Vec::new();
         for (k, node) in path.iter().enumerate() {
             let own = &tree.nodes[*node];
-            let axes = own.extents.iter().map(|(axis, _)| {
+            let along = |axis: &Axis| {
                 let index = data.axes.iter().position(|a| a.0 == *axis).unwrap_or(0);
                 let below = path[k + 1..]
                     .iter()
@@ -97,10 +105,11 @@ impl Lower<'_> {
                     .filter(|e| e.0 == *axis)
                     .fold(1u64, |n, e| n.saturating_mul(e.1));
                 (index, below)
-            });
+            };
             levels.push(Level {
                 node: *node,
-                axes: axes.collect(),
+                axes: own.extents.iter().map(|(axis, _)| along(axis)).collect(),
+                path_axes: tree.axes(*node).iter().map(along).collect(),
                 data: own.clone(),
                 offset: memory.node_offset[*node] as i64,
                 first: memory.first_cell[*node] as i64,
@@ -158,6 +167,7 @@ impl Lower<'_> {
             self.enter(&mut path, level);
             self.step(&mut path, level, mode);
         }
+        self.touch(&mut path);
         path
     }
 
@@ -175,13 +185,7 @@ impl Lower<'_> {
             rest.push(self.sum(expr, &Affine::constant(*lo), -1));
         }
         let root = self.memory[data.tree].node_offset[self.b.env.trees[data.tree].root()];
-        let mut path = TreePath {
-            tree: data.tree,
-            at: Affine::constant(root as i64),
-            rest,
-            cell: None,
-            set: None,
-        };
+        let mut path = TreePath::at(data.tree, Affine::constant(root as i64), rest);
         for (k, level) in levels.iter().enumerate().rev() {
             let Some(entry) = self.entry_of(data.tree, level.node) else {
                 continue;
@@ -273,6 +277,19 @@ impl Lower<'_> {
         out
     }
 
+    /// The coordinates of the cell in the tree, in the order of the axes on the path.
+    fn tree_coordinates(&mut self, path: &mut TreePath, level: &Level) -> Vec<Affine> {
+        let mut out = Vec::new();
+        for (index, below) in &level.path_axes {
+            let (high, low) = self.divide(&path.indices[*index].clone(), *below);
+            if level.axes.iter().any(|own| own.0 == *index) {
+                path.rest[*index] = low;
+            }
+            out.push(high);
+        }
+        out
+    }
+
     /// The number of the cell in its container.
     fn number(&mut self, path: &mut TreePath, level: &Level) -> Affine {
         let coordinates = self.coordinates(path, level);
@@ -323,22 +340,29 @@ impl Lower<'_> {
         (container, number): (&Affine, &Affine),
         mode: AccessMode,
     ) {
-        let op = match mode {
-            AccessMode::Read => return,
-            AccessMode::Test => TreeAccessOp::Test,
-            AccessMode::Activate => TreeAccessOp::Touch,
-        };
-        let args = [self.materialize(container), self.materialize(number)];
-        let op = Op::TreeAccess(op, path.tree, level.node);
-        if mode == AccessMode::Activate {
-            self.b.push(op, &args);
+        if mode == AccessMode::Read {
             return;
         }
+        let args = [self.materialize(container), self.materialize(number)];
+        if mode == AccessMode::Activate {
+            path.touches.push((level.node, args));
+            return;
+        }
+        let op = Op::TreeAccess(TreeAccessOp::Test, path.tree, level.node);
         let set = self.b.value(op, &args);
         path.set = Some(match path.set {
             Some(all) => self.b.binary(BinOp::And, all, set),
             None => set,
         });
+    }
+
+    /// Activates the cells of a path, from the leaf to the root: a cell that another thread deactivates meanwhile becomes
+    /// active again, or what is below it inactive, too.
+    fn touch(&mut self, path: &mut TreePath) {
+        for (node, args) in path.touches.drain(..).rev() {
+            let op = Op::TreeAccess(TreeAccessOp::Touch, path.tree, node);
+            self.b.push(op, &args);
+        }
     }
 
     /// To the cell that contains the field's node. Does not start at a list entry: the caller needs the node's container.
@@ -355,17 +379,12 @@ impl Lower<'_> {
             rest.push(self.sum(expr, &Affine::constant(*lo), -1));
         }
         let root = self.memory[data.tree].node_offset[self.b.env.trees[data.tree].root()];
-        let mut path = TreePath {
-            tree: data.tree,
-            at: Affine::constant(root as i64),
-            rest,
-            cell: None,
-            set: None,
-        };
+        let mut path = TreePath::at(data.tree, Affine::constant(root as i64), rest);
         for level in above.iter().skip(1) {
             self.enter(&mut path, level);
             self.step(&mut path, level, mode);
         }
+        self.touch(&mut path);
         path
     }
 }
@@ -395,8 +414,13 @@ impl PathStep for Step<'_, '_> {
         self.lower.number(self.path, self.level)
     }
 
-    fn coordinates(&mut self) -> Vec<Affine> {
-        self.lower.coordinates(self.path, self.level)
+    fn tree_coordinates(&mut self) -> Vec<Affine> {
+        self.lower.tree_coordinates(self.path, self.level)
+    }
+
+    fn below_sparse(&self) -> bool {
+        let tree = &self.lower.b.env.trees[self.path.tree];
+        tree.path_info(self.level.node).below_sparse
     }
 
     fn divide(&mut self, a: &Affine, by: u64) -> (Affine, Affine) {

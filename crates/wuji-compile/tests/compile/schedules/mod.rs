@@ -168,7 +168,7 @@ fn tables_hold_each_cell_once() {
             places.check(&[0], seed);
             for c in &crowd {
                 let cell = places
-                    .named(*c)
+                    .named(&[*c])
                     .unwrap_or_else(|| panic!("seed {seed}: {c} is lost"));
                 assert_eq!(
                     find(&memory, cell),
@@ -305,6 +305,71 @@ fn cells_below_a_deactivated_cell_are_recycled() {
             });
             memory = run_concurrently(memory, seed, calls);
             Places::of(&on, &memory).check(&[0, 0], seed);
+        }
+    }
+}
+
+/// Hash nodes below each kind of sparse node. `f0` is a view of the first node, `f1` is in the hash node.
+const NESTED_TABLES: [&str; 5] = [
+    "pointer S1 [i: 4] { place f0 hash S2 [j: 64] { place f1 } }",
+    "hash S1 [i: 4] { place f0 hash S2 [j: 64] { place f1 } }",
+    "pointer S1 [i: 4] { place f0 dense S2 [j: 4] { hash S3 [j: 16] { place f1 } } }",
+    "bitmasked S1 [i: 4] { place f0 hash S2 [j: 64] { place f1 } }",
+    "bitmasked S1 [i: 4] { place f0 pointer S2 [j: 4] { hash S3 [j: 16] { place f1 } } }",
+];
+
+/// The node that contains `f1`.
+fn last_node(m: &Module) -> Node {
+    let nodes = &m.trees[Tree::from_u32(0)].nodes;
+    nodes.keys().next_back().unwrap()
+}
+
+#[test]
+fn tables_below_other_nodes_hold_each_cell_once() {
+    for tree in NESTED_TABLES {
+        let last = format!("S{}", tree.matches(" S").count());
+        let kernel = |body: &str| module(tree, ("S1", "(i)"), (&last, "(i, j)"), body);
+        let on = kernel("store f1[v0, v1], v2");
+        let away = kernel("deactivate f1[v0, v1]");
+        let off = kernel("deactivate f0[v0]");
+        let allocating = on.trees[Tree::from_u32(0)].nodes.values();
+        let elsewhere = vec![0; allocating.filter(|n| n.kind.allocates()).count()];
+        let node = last_node(&on).as_u32() as usize;
+        for seed in 0..25u64 {
+            let mut memory = empty(&on);
+            for round in 0..3 {
+                let seed = seed * 3 + round;
+                // Concurrent activations and deactivations, of cells and of their parents.
+                let calls = threads(seed, |_, dice| {
+                    let call = |d: &mut Dice| {
+                        let which = [&on, &on, &away, &off][d.below(4)];
+                        (which, vec![d.below(2) as i64, 7 * d.below(4) as i64, 5])
+                    };
+                    (0..8).map(|_| call(dice)).collect()
+                });
+                memory = run_concurrently(memory, seed, calls);
+                Places::of(&on, &memory).check(&elsewhere, seed);
+                // All threads activate the same cells.
+                let calls = threads(seed, |_, dice| {
+                    let all = (0..12).map(|k| (&on, vec![k % 2, 5 * k, k + 1]));
+                    dice.shuffled(all.collect())
+                });
+                memory = run_concurrently(memory, seed, calls);
+                let places = Places::of(&on, &memory);
+                places.check(&elsewhere, seed);
+                for k in 0..12 {
+                    let cell = places
+                        .named(&[k % 2, 5 * k])
+                        .unwrap_or_else(|| panic!("{tree}, seed {seed}: {k} is lost"));
+                    assert_eq!(find(&memory, cell), k as u64 + 1, "{tree}, seed {seed}");
+                }
+                // Nothing is left when the parents are deactivated.
+                let calls = (0..2).map(|i| (&off, vec![i, 0, 0])).collect();
+                memory = run_concurrently(memory, seed, vec![calls]);
+                let places = Places::of(&on, &memory);
+                places.check(&elsewhere, seed);
+                assert_eq!(places.count(node), 0, "{tree}, seed {seed}");
+            }
         }
     }
 }

@@ -3,7 +3,9 @@
 use super::machine::Memory;
 use std::collections::BTreeSet;
 use wuji_ir::entities::{Node, Tree};
-use wuji_ir::layout::{Child, Dynamic, NodeKind, TreeData, TreeMemory, hash_table, header, shard};
+use wuji_ir::layout::{
+    Child, Dynamic, NodeKind, TreeData, TreeMemory, hash_table, header, record, shard,
+};
 use wuji_ir::module::Module;
 
 pub(crate) fn find(memory: &Memory, at: u64) -> u64 {
@@ -17,8 +19,8 @@ pub(crate) struct Places<'a> {
     memory: &'a Memory,
     /// The cells in the tree, by node.
     in_tree: Vec<Vec<u64>>,
-    /// The coordinates of the cells of hash nodes.
-    names: Vec<(i64, u64)>,
+    /// The node, container and coordinates of the cells of hash nodes.
+    names: Vec<(Node, u64, Vec<i64>, u64)>,
 }
 
 impl<'a> Places<'a> {
@@ -45,10 +47,10 @@ impl<'a> Places<'a> {
         &self.in_tree[node]
     }
 
-    /// The cell with a coordinate.
-    pub(crate) fn named(&self, coordinate: i64) -> Option<u64> {
-        let found = self.names.iter().find(|n| n.0 == coordinate);
-        found.map(|n| n.1)
+    /// The cell of a hash node with these coordinates.
+    pub(crate) fn named(&self, coordinates: &[i64]) -> Option<u64> {
+        let found = self.names.iter().find(|n| n.2 == coordinates);
+        found.map(|n| n.3)
     }
 
     /// Visits the contents of a cell.
@@ -75,22 +77,51 @@ impl<'a> Places<'a> {
         match data.kind {
             NodeKind::Pointer => below(self, data.cells()),
             NodeKind::Dynamic(list) => below(self, data.cells().div_ceil(list.chunk.into())),
-            NodeKind::Hash => self.table(node),
-            NodeKind::Bitmasked | NodeKind::Dense | NodeKind::BitArray | NodeKind::Root => {}
+            NodeKind::Hash => self.table(node, at),
+            NodeKind::Bitmasked => self.cells_in(node, first, |places, k| {
+                let mask = find(places.memory, at + 8 * (k / 64));
+                mask >> (k % 64) & 1 != 0
+            }),
+            NodeKind::Dense => self.cells_in(node, first, |_, _| true),
+            NodeKind::BitArray | NodeKind::Root => {}
         }
     }
 
-    fn table(&mut self, node: Node) {
+    /// Visits those cells of a container that are active, for kinds whose cells are in it.
+    fn cells_in(&mut self, node: Node, first: u64, active: impl Fn(&Self, u64) -> bool) {
+        let size = self.layout.cell_size[node];
+        for k in 0..self.tree.nodes[node].cells() {
+            if active(self, k) {
+                self.cell(node, first + k * size);
+            }
+        }
+    }
+
+    /// The cells of a container, among those in the tables of its node.
+    fn table(&mut self, node: Node, container: u64) {
         let own = self.layout.node(node).unwrap().clone();
         let arena = own.arena.unwrap();
+        let path = self.tree.path_info(node);
+        let words = self.tree.nodes[node].kind.format().record_words(path);
         let end = own.table + 8 * hash_table::start(hash_table::LEVELS);
         let slots = self.memory.range(own.table as i64..end as i64);
         let cells: Vec<u64> = slots.map(|s| *s.1).filter(|c| *c as i64 > 0).collect();
         for cell in cells {
-            let record = arena.records + (cell - arena.data) / arena.cell * 16;
-            let (alive, name) = (find(self.memory, record), find(self.memory, record + 8));
-            assert_eq!(alive, 1, "a cell that is not active is in a table");
-            self.names.push((name as i64, cell));
+            let record = arena.records + (cell - arena.data) / arena.cell * 8 * words;
+            let word = |k: u64| find(self.memory, record + 8 * k);
+            let generation = word(record::GENERATION);
+            assert_ne!(generation, 0, "a cell that is not active is in a table");
+            if path.below_sparse {
+                let of = word(record::container(path.axes));
+                let current = find(self.memory, of);
+                assert_eq!(generation, current, "a cell outlives its container");
+                if of != container {
+                    continue;
+                }
+            }
+            let coordinates = (0..path.axes).map(|k| word(record::COORDINATES + k as u64) as i64);
+            let name = (node, container, coordinates.collect(), cell);
+            self.names.push(name);
             self.in_tree[node.as_u32() as usize].push(cell);
             self.cell(node, cell);
         }
@@ -104,7 +135,9 @@ impl<'a> Places<'a> {
         for (node, elsewhere) in allocating.zip(elsewhere) {
             self.check_node(node, *elsewhere, seed);
         }
-        let names: BTreeSet<i64> = self.names.iter().map(|n| n.0).collect();
+        let names: BTreeSet<_> = (self.names.iter())
+            .map(|(node, container, name, _)| (node, container, name))
+            .collect();
         assert_eq!(
             names.len(),
             self.names.len(),

@@ -1,6 +1,6 @@
 //! Bit arrays: the elements of a packed field in one word, which is a field of the parent's cell.
 
-use super::{Container, LevelFormat, NodeKind, malformed};
+use super::{Container, LevelFormat, NodeKind, PathInfo, malformed};
 use crate::diag::Result;
 use crate::entities::Node;
 use crate::layout::{Child, TreeData};
@@ -21,7 +21,7 @@ impl LevelFormat for BitArray {
         true
     }
 
-    fn container(&self, cells: Option<u64>, _: u64, _: u64) -> Option<Container> {
+    fn container(&self, _: PathInfo, cells: Option<u64>, _: u64, _: u64) -> Option<Container> {
         cells.map(|_| Container {
             size: 0,
             align: 1,

@@ -2,7 +2,7 @@
 //!
 //! Inactive cells keep their memory and are zero.
 
-use super::{Activity, Container, LevelFormat, ListEntry, NodeKind, WORD};
+use super::{Activity, Container, LevelFormat, ListEntry, NodeKind, PathInfo, WORD};
 use crate::ops::TreeAccessOp;
 
 /// Cells per word of the mask.
@@ -32,7 +32,13 @@ impl LevelFormat for Bitmasked {
         true
     }
 
-    fn container(&self, cells: Option<u64>, cell_size: u64, align: u64) -> Option<Container> {
+    fn container(
+        &self,
+        _: PathInfo,
+        cells: Option<u64>,
+        cell_size: u64,
+        align: u64,
+    ) -> Option<Container> {
         let cells = cells?;
         let align = align.max(WORD);
         let mask = cells.div_ceil(BITS) * WORD;
@@ -49,7 +55,7 @@ impl LevelFormat for Bitmasked {
         cells.div_ceil(BITS)
     }
 
-    fn operands(&self, op: TreeAccessOp, _axes: usize) -> Option<usize> {
+    fn operands(&self, op: TreeAccessOp, _path: PathInfo) -> Option<usize> {
         match op {
             TreeAccessOp::Test | TreeAccessOp::Touch | TreeAccessOp::Drop => Some(2),
             TreeAccessOp::Entry => Some(1),

@@ -1,6 +1,6 @@
 //! Dense nodes: all cells, contiguous.
 
-use super::{Container, LevelFormat, NodeKind};
+use super::{Container, LevelFormat, NodeKind, PathInfo};
 
 #[derive(Debug)]
 pub(super) struct Dense;
@@ -18,7 +18,13 @@ impl LevelFormat for Dense {
         true
     }
 
-    fn container(&self, cells: Option<u64>, cell_size: u64, align: u64) -> Option<Container> {
+    fn container(
+        &self,
+        _: PathInfo,
+        cells: Option<u64>,
+        cell_size: u64,
+        align: u64,
+    ) -> Option<Container> {
         Some(Container {
             size: cell_size.checked_mul(cells?)?,
             align,

@@ -2,7 +2,9 @@
 //!
 //! The container is the length, followed by one pointer per chunk of cells in the node's arena.
 
-use super::{Activity, Container, LevelFormat, ListEntry, NodeKind, Parameter, WORD, malformed};
+use super::{
+    Activity, Container, LevelFormat, ListEntry, NodeKind, Parameter, PathInfo, WORD, malformed,
+};
 use crate::diag::{Error, Result};
 use crate::entities::Node;
 use crate::layout::{Axis, TreeData};
@@ -56,7 +58,13 @@ impl LevelFormat for Dynamic {
         u64::from(self.chunk).max(1)
     }
 
-    fn container(&self, cells: Option<u64>, _cell_size: u64, _align: u64) -> Option<Container> {
+    fn container(
+        &self,
+        _: PathInfo,
+        cells: Option<u64>,
+        _cell_size: u64,
+        _align: u64,
+    ) -> Option<Container> {
         let chunks = cells?.div_ceil(self.cells_per_allocation());
         Some(Container {
             size: chunks.checked_add(1)?.checked_mul(WORD)?,
@@ -87,7 +95,7 @@ impl LevelFormat for Dynamic {
         NodeKind::dynamic(chunk)
     }
 
-    fn operands(&self, op: TreeAccessOp, _axes: usize) -> Option<usize> {
+    fn operands(&self, op: TreeAccessOp, _path: PathInfo) -> Option<usize> {
         match op {
             TreeAccessOp::Find
             | TreeAccessOp::Ensure

@@ -1,13 +1,27 @@
 //! Hash nodes: cells in the node's arena, found by hashing their coordinates.
 //!
-//! The node occupies nothing in its parent's cell, so it must be directly below the root. Next to each cell
-//! is a record: whether it is active, and its coordinates.
+//! All containers of a node share its tables: the coordinates of a cell in the whole tree identify it. Where a node above
+//! is sparse, a container is one word, its *generation*: a number that no other container has ever had, 0 while it is
+//! empty. A cell belongs to a generation; to clear a container is to forget the number. Without a sparse node above,
+//! containers are never cleared and have no bytes.
+//!
+//! Next to each cell is a [`record`].
 
-use super::{Activity, Container, LevelFormat, NodeKind, WORD, malformed};
-use crate::diag::{Error, Result};
-use crate::entities::Node;
-use crate::layout::{Axis, TreeData};
+use super::{Activity, Container, LevelFormat, NodeKind, PathInfo, WORD};
 use crate::ops::TreeAccessOp;
+
+/// Words next to each cell of a hash node.
+pub mod record {
+    /// The generation of the cell's container, 1 where containers have none; 0 while the cell is inactive.
+    pub const GENERATION: u64 = 0;
+    /// Coordinates of the cell in the tree, in the order of the axes.
+    pub const COORDINATES: u64 = 1;
+
+    /// Where containers have generations: the offset of the cell's container.
+    pub const fn container(axes: usize) -> u64 {
+        COORDINATES + axes as u64
+    }
+}
 
 /// Tables of a hash node: table `k` has `FIRST << k` slots, one table behind the other.
 pub mod hash_table {
@@ -50,16 +64,22 @@ impl LevelFormat for Hash {
         true
     }
 
-    fn container(&self, _cells: Option<u64>, _cell_size: u64, _align: u64) -> Option<Container> {
+    fn container(
+        &self,
+        path: PathInfo,
+        _cells: Option<u64>,
+        _cell_size: u64,
+        _align: u64,
+    ) -> Option<Container> {
         Some(Container {
-            size: 0,
+            size: u64::from(path.below_sparse) * WORD,
             align: WORD,
             first_cell: 0,
         })
     }
 
-    fn record_words(&self, axes: usize) -> u64 {
-        1 + axes as u64
+    fn record_words(&self, path: PathInfo) -> u64 {
+        record::container(path.axes) + u64::from(path.below_sparse)
     }
 
     fn table_words(&self) -> (u64, u64) {
@@ -69,39 +89,16 @@ impl LevelFormat for Hash {
         )
     }
 
-    fn operands(&self, op: TreeAccessOp, axes: usize) -> Option<usize> {
+    fn operands(&self, op: TreeAccessOp, path: PathInfo) -> Option<usize> {
         match op {
-            TreeAccessOp::Find | TreeAccessOp::Ensure | TreeAccessOp::Drop => Some(axes),
+            TreeAccessOp::Find | TreeAccessOp::Ensure | TreeAccessOp::Drop => {
+                Some(usize::from(path.below_sparse) + path.axes)
+            }
             TreeAccessOp::Entry => Some(1),
             TreeAccessOp::Test
             | TreeAccessOp::Touch
             | TreeAccessOp::Push
             | TreeAccessOp::Length => None,
         }
-    }
-
-    fn verify(&self, tree: &TreeData, node: Node, name: &str) -> Result<()> {
-        let parent = tree.nodes[node].parent;
-        if parent == Some(tree.root()) {
-            return Ok(());
-        }
-        let above = parent.map_or("root", |p| tree.nodes[p].kind.name());
-        Err(malformed(format!(
-            "{name}: a hash node stands directly below the root, not below a {above} node"
-        ))
-        .help("use a pointer node here"))
-    }
-
-    fn check_axes(&self, tree: &TreeData, parent: Node, _axes: &[Axis]) -> Result<()> {
-        if parent == tree.root() {
-            return Ok(());
-        }
-        let above = tree.describe(parent);
-        Err(Error::new(
-            "W0120",
-            format!("a hash node hangs below {above}"),
-        )
-        .note("cells of a hash node are found by their coordinates alone, so it hangs directly below the root")
-        .help("use `pointer` here, or put the hash node at the top"))
     }
 }

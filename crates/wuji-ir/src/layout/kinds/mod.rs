@@ -12,7 +12,7 @@ mod pointer;
 mod root;
 
 pub use dynamic::Dynamic;
-pub use hash::hash_table;
+pub use hash::{hash_table, record};
 
 use super::{Axis, TreeData};
 use crate::diag::{Error, Result};
@@ -146,6 +146,15 @@ pub struct Container {
     pub first_cell: u64,
 }
 
+/// What the format of a node depends on above the node.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub struct PathInfo {
+    /// Axes that are split on the path to the node, itself included.
+    pub axes: usize,
+    /// Whether a node above is sparse, so that containers appear and disappear.
+    pub below_sparse: bool,
+}
+
 /// A numeric parameter of a kind.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Parameter {
@@ -189,8 +198,8 @@ pub trait LevelFormat: fmt::Debug + Sync {
         1
     }
 
-    /// Whether cells are found by hashing their coordinates: there is no container, lists have no order, and extents may
-    /// be left out.
+    /// Whether cells are found by hashing their coordinates: a container has no place for each of them, lists have no
+    /// order, and extents may be left out.
     fn is_hashed(&self) -> bool {
         false
     }
@@ -209,7 +218,13 @@ pub trait LevelFormat: fmt::Debug + Sync {
 
     /// The memory of the node in a cell of its parent, given the number of its cells, which may overflow, and
     /// the size and alignment of one. `None` on overflow.
-    fn container(&self, cells: Option<u64>, cell_size: u64, align: u64) -> Option<Container>;
+    fn container(
+        &self,
+        path: PathInfo,
+        cells: Option<u64>,
+        cell_size: u64,
+        align: u64,
+    ) -> Option<Container>;
 
     /// List entries for one container with this many cells. Allocating kinds have one entry per allocation
     /// instead.
@@ -217,9 +232,9 @@ pub trait LevelFormat: fmt::Debug + Sync {
         cells
     }
 
-    /// Words stored next to each allocated cell of a node with this many axes.
-    fn record_words(&self, axes: usize) -> u64 {
-        let _ = axes;
+    /// Words stored next to each allocated cell.
+    fn record_words(&self, path: PathInfo) -> u64 {
+        let _ = path;
         0
     }
 
@@ -249,10 +264,9 @@ pub trait LevelFormat: fmt::Debug + Sync {
 
     // ---- checks ----
 
-    /// The number of operands of a tree access, all `i64`, for a node with this many axes; `None` if the kind
-    /// does not have the operation.
-    fn operands(&self, op: TreeAccessOp, axes: usize) -> Option<usize> {
-        let _ = (op, axes);
+    /// The number of operands of a tree access, all `i64`; `None` if the kind does not have the operation.
+    fn operands(&self, op: TreeAccessOp, path: PathInfo) -> Option<usize> {
+        let _ = (op, path);
         None
     }
 

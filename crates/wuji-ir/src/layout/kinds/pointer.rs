@@ -1,6 +1,6 @@
 //! Pointer nodes: one pointer per cell, to a cell in the node's arena.
 
-use super::{Activity, Container, LevelFormat, NodeKind, WORD};
+use super::{Activity, Container, LevelFormat, NodeKind, PathInfo, WORD};
 use crate::ops::TreeAccessOp;
 
 #[derive(Debug)]
@@ -27,7 +27,13 @@ impl LevelFormat for Pointer {
         true
     }
 
-    fn container(&self, cells: Option<u64>, _cell_size: u64, _align: u64) -> Option<Container> {
+    fn container(
+        &self,
+        _: PathInfo,
+        cells: Option<u64>,
+        _cell_size: u64,
+        _align: u64,
+    ) -> Option<Container> {
         Some(Container {
             size: cells?.checked_mul(WORD)?,
             align: WORD,
@@ -35,7 +41,7 @@ impl LevelFormat for Pointer {
         })
     }
 
-    fn operands(&self, op: TreeAccessOp, _axes: usize) -> Option<usize> {
+    fn operands(&self, op: TreeAccessOp, _path: PathInfo) -> Option<usize> {
         match op {
             TreeAccessOp::Find | TreeAccessOp::Ensure | TreeAccessOp::Drop => Some(2),
             TreeAccessOp::Entry => Some(1),

@@ -1,6 +1,6 @@
 //! The root: one cell, always present.
 
-use super::{Container, LevelFormat, NodeKind, malformed};
+use super::{Container, LevelFormat, NodeKind, PathInfo, malformed};
 use crate::diag::Result;
 use crate::entities::Node;
 use crate::layout::TreeData;
@@ -17,7 +17,13 @@ impl LevelFormat for Root {
         "root"
     }
 
-    fn container(&self, cells: Option<u64>, cell_size: u64, align: u64) -> Option<Container> {
+    fn container(
+        &self,
+        _: PathInfo,
+        cells: Option<u64>,
+        cell_size: u64,
+        align: u64,
+    ) -> Option<Container> {
         Some(Container {
             size: cell_size.checked_mul(cells?)?,
             align,
