@@ -180,11 +180,17 @@ fn message(describe: impl FnOnce(Node<'_>), expected: Expect) {
 fn what_is_wrong_with_a_sparse_layout() {
     message(
         |root| drop(root.pointer(I, 4).hash(I).place::<f32, 1>("x")),
-        expect![[r#""#]],
+        expect![[r#"
+            error[W0120]: a hash node without bounds splits axis `i`, which the pointer node over `i` splits, too
+              = note: a field has every coordinate along an axis without bounds, so the hash node is the first that splits it
+              = help: use `hash_sized` here, or put the hash node above"#]],
     );
     message(
         |root| drop(root.hash(IJ).pointer(I, 16).hash(JK).place::<f32, 3>("x")),
-        expect![[r#""#]],
+        expect![[r#"
+            error[W0120]: a hash node without bounds splits axis `j`, which the hash node over `i`, `j` splits, too
+              = note: a field has every coordinate along an axis without bounds, so the hash node is the first that splits it
+              = help: use `hash_sized` here, or put the hash node above"#]],
     );
     message(
         |root| drop(root.dynamic([L, M], 4).place::<f32, 2>("x")),

@@ -177,7 +177,12 @@ fn a_report_of_memory() {
         x.set(at, 1.0).unwrap();
     }
     parents.deactivate([0, 0]).unwrap();
-    expect![[r#""#]].assert_eq(&x.tree().memory_report().unwrap().to_string());
+    expect![[r#"
+        node                                       active    allocated         free            bytes
+        root                                            1            1            0              128
+          pointer [i: 4, j: 4]                          1            2            1               16
+            hash [i: 1000, j: 1000]                     1            3            2              192
+        together                                                                                 336"#]].assert_eq(&x.tree().memory_report().unwrap().to_string());
 }
 
 /// The same coordinates in tables that are children of one cell.
