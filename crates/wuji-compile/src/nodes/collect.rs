@@ -175,7 +175,7 @@ impl Services {
     /// Where that number is.
     pub(super) fn temp_offset(&mut self, m: &mut Env) -> u64 {
         let temp = self.temp(m).as_u32() as usize;
-        m.temp_offsets().0[temp].into()
+        m.temp_offsets().0[temp]
     }
 
     /// `()`: ends the runs of all shards. Unused places for deactivated cells become gaps; recycled cells that a shard has

@@ -98,7 +98,7 @@ fn an_unbounded_hash_node_below_others_has_all_coordinates_along_its_axes() {
     let w = world();
     let (x, cells) = w
         .layout(|root| {
-            let table = root.pointer(I, 8).bitmasked(I, 2).hash(JK);
+            let table = root.pointer(I, 8).bitmasked(I, 2).hash([J, K]);
             (
                 table.dense(IJK, 4).place::<f32, 3>("x"),
                 table.cells::<3>("cells"),
@@ -186,7 +186,14 @@ fn what_is_wrong_with_a_sparse_layout() {
               = help: use `hash_sized` here, or put the hash node above"#]],
     );
     message(
-        |root| drop(root.hash(IJ).pointer(I, 16).hash(JK).place::<f32, 3>("x")),
+        |root| {
+            drop(
+                root.hash(IJ)
+                    .pointer(I, 16)
+                    .hash([J, K])
+                    .place::<f32, 3>("x"),
+            )
+        },
         expect![[r#"
             error[W0120]: a hash node without bounds splits axis `j`, which the hash node over `i`, `j` splits, too
               = note: a field has every coordinate along an axis without bounds, so the hash node is the first that splits it
