@@ -312,7 +312,8 @@ class SNode:
     def _extents(self) -> dict[int, int]:
         extents: dict[int, int] = {}
         for node in self.path_from_root():
-            for axis, size in zip(node.axes, node.dims, strict=False):
+            # An unbounded table counts as one cell along its axes.
+            for axis, size in zip(node.axes, node.dims or (1,) * len(node.axes), strict=True):
                 extents[axis] = extents.get(axis, 1) * size
         return extents
 
