@@ -1,7 +1,8 @@
-//! Trip counts, and cost models of GPUs.
+//! Trip counts, estimated work, and cost models of GPUs.
 
-use wuji_ir::entities::{Field, Inst};
+use wuji_ir::entities::{Field, Inst, Region};
 use wuji_ir::module::{Env, Function};
+use wuji_ir::ops::ControlOp;
 use wuji_ir::types::Imm;
 
 /// The trip count of a loop with constant bounds.
@@ -11,6 +12,28 @@ pub fn trips(f: &Function, inst: Inst) -> Option<u64> {
     let (lo, hi, step) = (number(0)?, number(1)?, number(2)?);
     let count = (hi - lo).checked_div(step)?;
     Some(count.clamp(0, 1 << 20) as u64)
+}
+
+/// The trip count of a loop inside a region, if it is unknown.
+const MANY: u64 = 16;
+
+/// Estimated work of a region, in units of cost; loops of unknown length count as long ones.
+pub fn work(f: &Function, region: Region) -> u64 {
+    let mut sum = 0u64;
+    for inst in &f.regions[region].insts {
+        let data = &f.insts[*inst];
+        let inside: u64 = data.regions.iter().map(|r| work(f, *r)).sum();
+        let times = match data.op.control() {
+            Some(ControlOp::For(..)) => trips(f, *inst).unwrap_or(MANY),
+            Some(ControlOp::Loop(_)) => MANY,
+            Some(ControlOp::If | ControlOp::Block(_) | ControlOp::ForEach(..)) | None => 1,
+        };
+        let own = data.op.cost().units();
+        sum = sum
+            .saturating_add(own)
+            .saturating_add(inside.saturating_mul(times));
+    }
+    sum
 }
 
 /// From this compute capability on, GPUs have a vector atomic that adds four neighbouring floats.

@@ -3,11 +3,15 @@
 use super::kinds::level_functions;
 use super::words::*;
 use super::{Service, Services};
+use crate::options::Target;
 use smallvec::smallvec;
 use wuji_ir::build::Builder;
 use wuji_ir::entities::{Func, Node, Tree, Value};
 use wuji_ir::module::{Env, Values};
 use wuji_ir::ops::*;
+
+/// Bytes of the largest vector that one instruction of a GPU loads.
+const VECTOR: i64 = 16;
 
 /// Emits a tree access; returns its results.
 pub fn expand(
@@ -19,8 +23,14 @@ pub fn expand(
     let at = (tree, node);
     let level = level_functions(b.env.trees[tree].nodes[node].kind);
     match op {
-        TreeAccessOp::Find => smallvec![level.find(s, b, at, operands)],
-        TreeAccessOp::Ensure => smallvec![level.ensure(s, b, at, operands)],
+        TreeAccessOp::Find => {
+            let cell = level.find(s, b, at, operands);
+            smallvec![s.aligned(b, at, cell)]
+        }
+        TreeAccessOp::Ensure => {
+            let cell = level.ensure(s, b, at, operands);
+            smallvec![s.aligned(b, at, cell)]
+        }
         TreeAccessOp::Test => smallvec![level.test(b, at, operands[0], operands[1])],
         TreeAccessOp::Touch => {
             let active = level.test(b, at, operands[0], operands[1]);
@@ -43,6 +53,19 @@ pub fn expand(
 }
 
 impl Services {
+    /// The offset of an allocated cell, in a form that shows its alignment: a GPU loads vectors from aligned addresses only.
+    fn aligned(&self, b: &mut Builder, (tree, node): (Tree, Node), cell: Value) -> Value {
+        let Some(arena) = &self.node(tree, node).arena else {
+            return cell;
+        };
+        let alignment = 1i64 << (arena.data | arena.cell).trailing_zeros();
+        if self.target == Target::Cpu || alignment < VECTOR {
+            return cell;
+        }
+        let mask = b.i64(-alignment);
+        b.binary(BinOp::And, cell, mask)
+    }
+
     /// `(container, number)`: the cell becomes active.
     fn touch_function(&mut self, m: &mut Env, tree: Tree, node: Node) -> Func {
         self.function(m, (Service::Touch, tree, node), (2, 0), |s, b, p| {

@@ -173,6 +173,10 @@ pub const SWITCHES: &[(&str, &str)] = &[
         "lists of active cells are reused until a cell is activated or deactivated",
     ),
     (
+        "compact_masks",
+        "on a GPU, the first threads of a mask word take its active cells, if an iteration is long",
+    ),
+    (
         "interchange",
         "the innermost dimension of a range is the one that runs along memory",
     ),

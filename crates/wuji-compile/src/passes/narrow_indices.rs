@@ -58,7 +58,7 @@ fn parts(f: &Function, value: Value) -> Option<Values> {
     let data = &f.insts[inst];
     if let Op::Const(_) = data.op {
         Some(Values::new())
-    } else if let Op::Binary(BinOp::Add | BinOp::Sub | BinOp::Mul) = data.op {
+    } else if let Op::Binary(BinOp::Add | BinOp::Sub | BinOp::Mul | BinOp::And) = data.op {
         Some(data.args.clone())
     } else {
         (data.op == Op::Select).then(|| data.args[1..].iter().copied().collect())
@@ -146,7 +146,7 @@ fn shortened(
     let made = if let Op::Const(imm) = data.op {
         let low = Imm::from_bits(Scalar::I32, imm.bits() & 0xffff_ffff);
         Some((Op::Const(low), Values::new()))
-    } else if let Op::Binary(BinOp::Add | BinOp::Sub | BinOp::Mul) = data.op {
+    } else if let Op::Binary(BinOp::Add | BinOp::Sub | BinOp::Mul | BinOp::And) = data.op {
         let args: Option<Values> = data.args.iter().map(narrow).collect();
         args.map(|args| (data.op.clone(), args))
     } else if data.op == Op::Select {

@@ -97,13 +97,21 @@ fn reads_neighbours(f: &Function, affine: &mut AffineAnalysis, inst: Inst) -> bo
         let expr = affine.expr(data.args[0]);
         let coefficient = expr.coefficient(index);
         let others = expr.without(index);
-        let aligned = others.terms.iter().all(|(_, c)| c % LOAD == 0);
+        let aligned = (others.terms.iter()).all(|(v, c)| c * alignment(f, *v) % LOAD == 0);
         if coefficient > 0 && (GROUP * coefficient) % LOAD == 0 && aligned {
             step = coefficient;
             read += i64::from(scalar.bytes());
         }
     }
     step > 0 && read >= step
+}
+
+/// A power of two that divides a value, at most the size of a load: of the offset of a cell, its alignment.
+fn alignment(f: &Function, value: Value) -> i64 {
+    let masked = f.def(value).map(|inst| &f.insts[inst]);
+    let masked = masked.filter(|data| data.op == Op::Binary(BinOp::And));
+    let mask = masked.and_then(|data| f.constant(data.args[1])?.as_int());
+    mask.map_or(1, |mask| 1 << mask.trailing_zeros().min(LOAD.ilog2()))
 }
 
 /// Replaces a loop by its parts.

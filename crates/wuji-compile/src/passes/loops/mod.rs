@@ -58,6 +58,7 @@ pub fn loops(m: &mut Module, cx: &mut Cx) -> Result<()> {
                     list: None,
                     origins: &[],
                     hints,
+                    compact: false,
                 };
                 task.kind = chunk(m, task.func, space, &temps, &options);
             }
@@ -78,6 +79,7 @@ pub fn loops(m: &mut Module, cx: &mut Cx) -> Result<()> {
                     list: list.map(|l| (l, field)),
                     origins: &origins,
                     hints,
+                    compact: compacts(m, task.func, cx),
                 };
                 task.kind = chunk(m, task.func, space, &temps, &options);
             }
@@ -124,6 +126,16 @@ struct IterationSpace<'a> {
     /// Added to each index; empty means zeros.
     origins: &'a [i64],
     hints: LoopHints,
+    /// On a GPU, the threads of an entry take its active cells.
+    compact: bool,
+}
+
+/// Whether finding the active cells of an entry costs less than threads that do nothing.
+fn compacts(m: &Module, func: Func, cx: &Cx) -> bool {
+    let f = &m.funcs[func];
+    cx.options.target == Target::Cuda
+        && cx.uses("compact_masks")
+        && cost::work(f, f.entry) >= sparse::WORTH_COMPACTING
 }
 
 /// How a loop is divided into units.
@@ -167,6 +179,7 @@ fn chunk(
         },
         short: options.target == Target::Cuda && few(&space.dims),
         gpu: options.target == Target::Cuda,
+        compact: space.compact,
         bounds: Vec::new(),
         dims: &space.dims,
         tiled: None,
@@ -370,6 +383,8 @@ struct Nest<'a> {
     /// Unit numbers are split in 32 bits.
     short: bool,
     gpu: bool,
+    /// The threads of an entry take its active cells.
+    compact: bool,
     dims: &'a [Dim],
     /// The loop over units, if stepped dimensions are among them.
     tiled: Option<Label>,

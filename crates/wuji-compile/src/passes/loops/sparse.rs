@@ -17,6 +17,8 @@ use wuji_ir::{Error, Position, Result};
 
 /// Bits of one word of a mask.
 const WORD: u64 = 64;
+/// On a GPU: the least work of an iteration for which finding the bit of a thread pays.
+pub(super) const WORTH_COMPACTING: u64 = 1 << 10;
 
 /// A loop over a list.
 pub(super) struct ListLoop {
@@ -323,12 +325,18 @@ impl Nest<'_> {
                     continue_unless(b, inside, label);
                 }
             }
-            Shape::Box { .. } => {
-                self.below(b, list.given, rest, &mut numbers);
-                if let Some(mask) = self.mask {
-                    self.skip_unset(b, mask, &numbers, label);
+            Shape::Box { .. } => match self.mask {
+                Some(mask) if self.compact && mask.last + 1 == self.dims.len() => {
+                    let bit = set_bit(b, mask.word, rest, label);
+                    self.below(b, list.given, bit, &mut numbers);
                 }
-            }
+                mask => {
+                    self.below(b, list.given, rest, &mut numbers);
+                    if let Some(mask) = mask {
+                        self.skip_unset(b, mask, &numbers, label);
+                    }
+                }
+            },
         }
         self.indices(b, &numbers);
     }
@@ -469,6 +477,30 @@ fn skip_bit(b: &mut Builder, word: Value, bit: Value, label: Label) {
     let zero = b.i64(0);
     let set = b.compare(CmpOp::Ne, set, zero);
     continue_unless(b, set, label);
+}
+
+/// The place of the set bit with the given rank: the threads of an entry take its active cells, so that the others are the last
+/// ones. Continues with the next iteration of `label` if there are not so many.
+fn set_bit(b: &mut Builder, word: Value, rank: Value, label: Label) -> Value {
+    let count = b.value(Op::Unary(UnOp::PopCount), &[word]);
+    let exists = b.compare(CmpOp::Lt, rank, count);
+    continue_unless(b, exists, label);
+    let (mut word, mut rank, mut place) = (word, rank, b.i64(0));
+    for half in [32, 16, 8, 4, 2, 1] {
+        let (low, by) = (b.i64((1 << half) - 1), b.i64(half));
+        let low = b.binary(BinOp::And, word, low);
+        let before = b.value(Op::Unary(UnOp::PopCount), &[low]);
+        let above = b.compare(CmpOp::Ge, rank, before);
+        let [shifted, less, next] = [
+            b.binary(BinOp::Shr, word, by),
+            b.binary(BinOp::Sub, rank, before),
+            b.binary(BinOp::Add, place, by),
+        ];
+        word = b.select(above, shifted, word);
+        rank = b.select(above, less, rank);
+        place = b.select(above, next, place);
+    }
+    place
 }
 
 /// Continues with the next iteration of `label` unless a condition holds.

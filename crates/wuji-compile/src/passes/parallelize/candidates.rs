@@ -1,7 +1,7 @@
 //! Which loops can and should be parallel.
 
 use crate::analysis::affine::AffineAnalysis;
-use crate::analysis::cost::trips;
+use crate::analysis::cost::{trips, work};
 use crate::analysis::independence::{Accesses, Reductions, runs_to_its_end};
 use crate::analysis::sums::{Sum, UseCounts, sums};
 use crate::options::{Math, Options, Target};
@@ -14,8 +14,6 @@ use wuji_ir::ops::*;
 const WORTH_A_TASK: u64 = 1 << 14;
 /// The same on a GPU, where one thread is slow.
 const WORTH_A_TASK_ON_GPU: u64 = 32;
-/// The trip count of a loop inside, if it is unknown.
-const MANY: u64 = 16;
 
 /// A loop that becomes parallel.
 pub(super) struct ParallelLoop {
@@ -156,7 +154,7 @@ impl Candidates<'_> {
     fn pays(&self, inst: Inst) -> Option<Option<u64>> {
         let f = self.f;
         let body = f.insts[inst].regions[0];
-        let work: u64 = self.work(body).max(1);
+        let work = work(f, body).max(1);
         let enough = match self.options.target {
             Target::Cpu => WORTH_A_TASK,
             Target::Cuda => WORTH_A_TASK_ON_GPU,
@@ -171,26 +169,6 @@ impl Candidates<'_> {
         let outside = |v: &Value| !self.is_inside_outer(*v);
         let known = f.insts[inst].args[..2].iter().all(outside);
         known.then_some(Some(fewest))
-    }
-
-    /// Estimated work of a region; loops of unknown length count as long ones.
-    fn work(&self, region: Region) -> u64 {
-        let f = self.f;
-        let mut sum = 0u64;
-        for inst in &f.regions[region].insts {
-            let data = &f.insts[*inst];
-            let inside: u64 = data.regions.iter().map(|r| self.work(*r)).sum();
-            let times = match data.op.control() {
-                Some(ControlOp::For(..)) => trips(f, *inst).unwrap_or(MANY),
-                Some(ControlOp::Loop(_)) => MANY,
-                Some(ControlOp::If | ControlOp::Block(_) | ControlOp::ForEach(..)) | None => 1,
-            };
-            let own = data.op.cost().units();
-            sum = sum
-                .saturating_add(own)
-                .saturating_add(inside.saturating_mul(times));
-        }
-        sum
     }
 
     fn is_inside_outer(&self, v: Value) -> bool {

@@ -7,6 +7,8 @@ use crate::ops::TreeAccessOp;
 
 /// Cells per word of the mask.
 const BITS: u64 = 64;
+/// Cells of a multiple of this size are aligned to it, so that a GPU can load vectors from them.
+const VECTOR: u64 = 16;
 
 #[derive(Debug)]
 pub(super) struct Bitmasked;
@@ -40,7 +42,8 @@ impl LevelFormat for Bitmasked {
         align: u64,
     ) -> Option<Container> {
         let cells = cells?;
-        let align = align.max(WORD);
+        let whole = cell_size > 0 && cell_size.is_multiple_of(VECTOR);
+        let align = align.max(if whole { VECTOR } else { WORD });
         let mask = cells.div_ceil(BITS) * WORD;
         let first_cell = mask.checked_next_multiple_of(align)?;
         let bytes = cell_size.checked_mul(cells)?;
