@@ -11,7 +11,7 @@ use wuji_ir::module::{Env, Values};
 use wuji_ir::ops::*;
 
 /// Bytes of the largest vector that one instruction of a GPU loads.
-const VECTOR: i64 = 16;
+const VECTOR: u64 = 16;
 
 /// Emits a tree access; returns its results.
 pub fn expand(
@@ -48,22 +48,28 @@ pub fn expand(
         }
         TreeAccessOp::Push => smallvec![level.push(s, b, at, operands[0])],
         TreeAccessOp::Length => smallvec![level.length(b, at, operands[0])],
-        TreeAccessOp::Entry => s.entry(b, tree, node, operands[0]),
+        TreeAccessOp::Entry => {
+            let mut words = s.entry(b, tree, node, operands[0]);
+            words[0] = s.aligned(b, at, words[0]);
+            words
+        }
     }
 }
 
 impl Services {
-    /// The offset of an allocated cell, in a form that shows its alignment: a GPU loads vectors from aligned addresses only.
-    fn aligned(&self, b: &mut Builder, (tree, node): (Tree, Node), cell: Value) -> Value {
-        let Some(arena) = &self.node(tree, node).arena else {
-            return cell;
+    /// The offset of an allocated cell, or of a container, in a form that shows its alignment: a GPU loads vectors from aligned
+    /// addresses only.
+    fn aligned(&self, b: &mut Builder, (tree, node): (Tree, Node), offset: Value) -> Value {
+        let memory = &self.memory[tree];
+        let alignment = match &self.node(tree, node).arena {
+            Some(arena) => arena.alignment(),
+            None => memory.container_alignment(&b.env.trees[tree], node),
         };
-        let alignment = 1i64 << (arena.data | arena.cell).trailing_zeros();
         if self.target == Target::Cpu || alignment < VECTOR {
-            return cell;
+            return offset;
         }
-        let mask = b.i64(-alignment);
-        b.binary(BinOp::And, cell, mask)
+        let mask = b.i64(-(alignment as i64));
+        b.binary(BinOp::And, offset, mask)
     }
 
     /// `(container, number)`: the cell becomes active.

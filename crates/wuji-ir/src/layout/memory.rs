@@ -75,6 +75,13 @@ pub struct Arena {
     pub records: u64,
 }
 
+impl Arena {
+    /// The largest power of two that divides the offsets of all cells.
+    pub fn alignment(&self) -> u64 {
+        lowest_bit(self.data | self.cell)
+    }
+}
+
 /// The active cells of a node, for loops.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ListMemory {
@@ -272,6 +279,21 @@ impl TreeMemory {
         all
     }
 
+    /// A power of two that divides the offsets of all containers of a node.
+    pub fn container_alignment(&self, tree: &TreeData, node: Node) -> u64 {
+        let mut bits = self.node_offset[node];
+        let mut at = tree.nodes[node].parent;
+        while let Some(n) = at {
+            bits |= self.cell_size[n];
+            if let Some(arena) = self.node(n).and_then(|m| m.arena.as_ref()) {
+                return lowest_bit(bits | arena.alignment());
+            }
+            bits |= self.first_cell[n] | self.node_offset[n];
+            at = tree.nodes[n].parent;
+        }
+        lowest_bit(bits)
+    }
+
     /// The nearest allocating node above.
     fn arena_above(&self, tree: &TreeData, node: Node) -> Option<Node> {
         let mut at = tree.nodes[node].parent;
@@ -466,6 +488,11 @@ impl TreeMemory {
         }
         Some(count)
     }
+}
+
+/// The largest power of two that divides a number.
+fn lowest_bit(number: u64) -> u64 {
+    1 << number.trailing_zeros().min(63)
 }
 
 /// List entries per container of a node that does not allocate.

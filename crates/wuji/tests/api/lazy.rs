@@ -551,7 +551,7 @@ fn small_tasks_run_side_by_side() {
         assert_eq!(y.get([4, 6]).unwrap(), 46);
         let expected: Vec<i32> = (0..35).map(|k| 10 * (k / 7) + k % 7).collect();
         assert_eq!(y.to_vec().unwrap(), expected);
-        assert_eq!(r.get([]).unwrap(), 7.0);
+        assert_eq!(r.get(()).unwrap(), 7.0);
         assert_eq!(large.get(99).unwrap(), 1.0);
         tasks(&world)
     };
@@ -568,7 +568,7 @@ fn small_tasks_that_depend_on_each_other_stay_apart() {
     set(&x, 2.0).unwrap();
     total(&x, &r).unwrap();
     first(&x, 3, 1.0).unwrap();
-    assert_eq!(r.get([]).unwrap(), 80.0);
+    assert_eq!(r.get(()).unwrap(), 80.0);
     assert_eq!(x.get(2).unwrap(), 3.0);
 }
 

@@ -539,3 +539,61 @@ fn cached_fields() {
         Ok(())
     });
 }
+
+/// Long enough that the threads of a GPU share only the active cells of a mask.
+#[kernel]
+fn long_iterations(x: &Field<u32, 3>, rounds: i32) {
+    for at in x {
+        let mut h = x[at];
+        for k in 0..rounds {
+            for s in unroll(0..16) {
+                h = (h ^ (h >> 15)) * 2_246_822_519u32 + (k * 16 + s) as u32;
+            }
+        }
+        x[at] = h;
+    }
+}
+
+fn long_iterations_on_host(mut h: u32, rounds: u32) -> u32 {
+    for n in 0..16 * rounds {
+        h = (h ^ (h >> 15)).wrapping_mul(2_246_822_519).wrapping_add(n);
+    }
+    h
+}
+
+/// Each active cell is visited once, however many of a word are active.
+#[test]
+fn long_iterations_over_masks() -> wuji::Result<()> {
+    let w = super::backend::builder().build()?;
+    let x = w.layout(|root| {
+        let block = root.pointer(IJK, 8);
+        block.bitmasked(IJK, 4).place::<u32, 3>("x")
+    })?;
+    let y = w.layout(|root| {
+        let block = root.pointer(IJK, 4);
+        block.bitmasked(IJK, [8, 4, 4]).place::<u32, 3>("y")
+    })?;
+    // From a single cell of a block to all of them.
+    let mut at = Vec::new();
+    for n in 0..32 * 16 * 16 {
+        let [i, j, k] = [n / 256, n / 16 % 16, n % 16];
+        let random = (n as u32).wrapping_mul(2_654_435_761) >> 16;
+        if random % 8 <= (i / 4) as u32 {
+            at.push([i, j, k]);
+        }
+    }
+    for field in [&x, &y] {
+        let values: Vec<u32> = (0..at.len() as u32).collect();
+        field.import(&at, &values)?;
+        long_iterations(field, 8)?;
+        for (k, at) in at.iter().enumerate() {
+            assert_eq!(
+                field.get(*at)?,
+                long_iterations_on_host(k as u32, 8),
+                "{at:?}"
+            );
+        }
+        assert_eq!(field.active()?.len(), at.len());
+    }
+    Ok(())
+}
