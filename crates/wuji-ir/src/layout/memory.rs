@@ -118,12 +118,12 @@ pub mod header {
     pub const LEVEL: u64 = 464;
     /// Of a hash node: the last table that is in use.
     pub const TOP: u64 = 472;
+    /// On a GPU: the number of mapped cells, set by the host. Elsewhere the system maps memory on first use.
+    pub const ROOM: u64 = 480;
     /// Of a hash node below a sparse one: the number of generations of containers so far.
     pub const GENERATIONS: u64 = 488;
     /// Of a hash node below a sparse one: whether containers were cleared, so that cells await collection.
     pub const SWEEP: u64 = 496;
-    /// On a GPU: the number of mapped cells, set by the host. Elsewhere the system maps memory on first use.
-    pub const ROOM: u64 = 480;
     /// Bytes of the header.
     pub const SIZE: u64 = 512;
 }
