@@ -288,25 +288,44 @@ fn no_activation_is_lost() {
 
 #[test]
 fn cells_below_a_deactivated_cell_are_recycled() {
-    const TREE: &str = "pointer S1 [i: 4] { place f0 pointer S2 [j: 8] { place f1 } }";
-    let kernel = |body: &str| module(TREE, ("S1", "(i)"), ("S2", "(i, j)"), body);
-    let (on, off) = (kernel("store f1[v0, v1], v2"), kernel("deactivate f0[v0]"));
-    let away = kernel("deactivate f1[v0, v1]");
-    for seed in 0..40u64 {
-        let mut memory = empty(&on);
-        for round in 0..3 {
-            let seed = seed * 3 + round;
-            let calls = threads(seed, |_, dice| {
-                let call = |d: &mut Dice| {
-                    let which = [&on, &on, &away, &off][d.below(4)];
-                    (which, vec![d.below(3) as i64, d.below(4) as i64, 7])
-                };
-                (0..10).map(|_| call(dice)).collect()
-            });
-            memory = run_concurrently(memory, seed, calls);
-            Places::of(&on, &memory).check(&[0, 0], seed);
+    const TREES: [&str; 3] = [
+        "pointer S1 [i: 4] { place f0 pointer S2 [j: 8] { place f1 } }",
+        "bitmasked S1 [i: 4] { place f0 pointer S2 [j: 8] { place f1 } }",
+        "bitmasked S1 [i: 4] { place f0 dense S2 [j: 2] { pointer S3 [j: 4] { place f1 } } }",
+    ];
+    for tree in TREES {
+        let last = last_node(tree);
+        let kernel = |body: &str| module(tree, ("S1", "(i)"), (&last, "(i, j)"), body);
+        let (on, off) = (kernel("store f1[v0, v1], v2"), kernel("deactivate f0[v0]"));
+        let away = kernel("deactivate f1[v0, v1]");
+        let elsewhere = nowhere_else(&on);
+        for seed in 0..40u64 {
+            let mut memory = empty(&on);
+            for round in 0..3 {
+                let seed = seed * 3 + round;
+                let calls = threads(seed, |_, dice| {
+                    let call = |d: &mut Dice| {
+                        let which = [&on, &on, &away, &off][d.below(4)];
+                        (which, vec![d.below(3) as i64, d.below(4) as i64, 7])
+                    };
+                    (0..10).map(|_| call(dice)).collect()
+                });
+                memory = run_concurrently(memory, seed, calls);
+                Places::of(&on, &memory).check(&elsewhere, seed);
+            }
         }
     }
+}
+
+/// The name of the last node of a tree, which contains `f1`.
+fn last_node(tree: &str) -> String {
+    format!("S{}", tree.matches(" S").count())
+}
+
+/// All cells of all allocating nodes can be found.
+fn nowhere_else(m: &Module) -> Vec<u64> {
+    let nodes = m.trees[Tree::from_u32(0)].nodes.values();
+    nodes.filter(|n| n.kind.allocates()).map(|_| 0).collect()
 }
 
 /// Hash nodes below each kind of sparse node. `f0` is a view of the first node, `f1` is in the hash node.
@@ -318,23 +337,16 @@ const NESTED_TABLES: [&str; 5] = [
     "bitmasked S1 [i: 4] { place f0 pointer S2 [j: 4] { hash S3 [j: 16] { place f1 } } }",
 ];
 
-/// The node that contains `f1`.
-fn last_node(m: &Module) -> Node {
-    let nodes = &m.trees[Tree::from_u32(0)].nodes;
-    nodes.keys().next_back().unwrap()
-}
-
 #[test]
 fn tables_below_other_nodes_hold_each_cell_once() {
     for tree in NESTED_TABLES {
-        let last = format!("S{}", tree.matches(" S").count());
+        let last = last_node(tree);
         let kernel = |body: &str| module(tree, ("S1", "(i)"), (&last, "(i, j)"), body);
         let on = kernel("store f1[v0, v1], v2");
         let away = kernel("deactivate f1[v0, v1]");
         let off = kernel("deactivate f0[v0]");
-        let allocating = on.trees[Tree::from_u32(0)].nodes.values();
-        let elsewhere = vec![0; allocating.filter(|n| n.kind.allocates()).count()];
-        let node = last_node(&on).as_u32() as usize;
+        let elsewhere = nowhere_else(&on);
+        let node = on.trees[Tree::from_u32(0)].nodes.len() - 1;
         for seed in 0..25u64 {
             let mut memory = empty(&on);
             for round in 0..3 {
