@@ -10,7 +10,7 @@ use wuji_ir::module::*;
 use wuji_ir::ops::*;
 use wuji_ir::types::{Imm, Type};
 
-/// The time limit of a reduction.
+/// The time limit of a reduction, and of tidying up afterwards.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A smaller program that fails in the same way, after the first pass that makes it fail.
@@ -47,7 +47,9 @@ pub(super) fn shrink(program: Program, failure: Failure) -> Found {
             break;
         }
     }
-    best = super::tidy::tidy(&best, |smaller| still_fails(smaller, &failure));
+    best = super::tidy::tidy(&best, |smaller| {
+        start.elapsed() < 2 * PATIENCE && still_fails(smaller, &failure)
+    });
     let why = match check::expected(&best) {
         Ok(Some(expected)) => check::check(&best, &failure.check, &expected)
             .err()
