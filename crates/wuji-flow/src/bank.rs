@@ -46,6 +46,8 @@ enum Parts<'a> {
     /// One kernel, by its name.
     Kernel(&'a str),
     Of(Vec<TaskPart>),
+    /// Side by side, with the instructions of all iterations.
+    Beside(Vec<TaskPart>),
 }
 
 /// Makes tasks, and remembers them.
@@ -92,12 +94,13 @@ impl Bank {
         let mut summary = Summary::of(&combined.module);
         // Arrays of the host are only lent for a launch.
         summary.ordered |= combined.module.arrays.values().any(|a| a.shape.is_none());
+        let side_by_side = matches!(parts, Parts::Beside(_));
         let parts = match parts {
             Parts::Kernel(kernel) => vec![TaskPart {
                 kernel: kernel.into(),
                 cost: summary.cost,
             }],
-            Parts::Of(parts) => parts,
+            Parts::Of(parts) | Parts::Beside(parts) => parts,
         };
         Arc::new(Task {
             id,
@@ -108,6 +111,7 @@ impl Bank {
             parts,
             depth,
             whole,
+            side_by_side,
         })
     }
 
@@ -247,15 +251,20 @@ impl Bank {
         let combined = beside(&fused_name(a.task.name(), b.task.name()), &parts)?;
         self.made += 1;
         let of = |task: &Task, count: i64| -> Vec<TaskPart> {
+            let times = if task.side_by_side {
+                1
+            } else {
+                count.unsigned_abs()
+            };
             let parts = task.parts.iter().map(|part| TaskPart {
                 kernel: part.kernel.clone(),
-                cost: part.cost.saturating_mul(count.unsigned_abs()),
+                cost: part.cost.saturating_mul(times),
             });
             parts.collect()
         };
         let parts = [of(a.task, counts[0]), of(b.task, counts[1])].concat();
         let depth = a.task.depth.max(b.task.depth) + 1;
-        Some(self.task(combined, Parts::Of(parts), depth, false))
+        Some(self.task(combined, Parts::Beside(parts), depth, false))
     }
 
     /// The task without its stores to some fields and arrays. `None` if it does nothing else.

@@ -65,7 +65,7 @@ pub struct StorageUse {
     pub reach: Reach,
     /// Every access is to an element that exists, so no write is dropped or reported.
     pub exists: bool,
-    /// Every element is stored to, and none is read before.
+    /// Every element is stored to, and none is read before; of a sparse field, every element of an active cell.
     pub covers: bool,
     /// May activate cells that the loop is not at.
     pub activates: bool,
@@ -661,14 +661,18 @@ impl Walk<'_> {
         }
     }
 
-    /// Whether the own elements of all iterations are all elements of a field or array.
+    /// Whether the own elements of all iterations are all elements of a field or array; of a sparse field, those of active cells.
     fn covers_domain(&self, used: &StorageUse) -> bool {
-        if !used.exists || used.storage.is_sparse(self.m) {
-            return false;
-        }
         let Reach::Own(own) = &used.reach else {
             return false;
         };
+        if !used.exists {
+            return false;
+        }
+        // Every active cell has its iteration, and the others have no values.
+        if used.storage.is_sparse(self.m) {
+            return self.is_own_cell(used.storage, Some(own));
+        }
         if self.covers_as(own, used.storage) {
             return true;
         }

@@ -13,7 +13,7 @@ pub struct TaskId(pub u32);
 pub struct TaskPart {
     /// The name of the kernel.
     pub kernel: Arc<str>,
-    /// Estimated instructions of an iteration, before it was fused.
+    /// Estimated instructions of an iteration, before it was fused; of all iterations in a task of tasks side by side.
     pub cost: u64,
 }
 
@@ -36,6 +36,8 @@ pub struct Task {
     pub depth: usize,
     /// A kernel that could not be split into tasks.
     pub whole: bool,
+    /// Its iterations are those of several small tasks.
+    pub side_by_side: bool,
 }
 
 impl Task {

@@ -90,6 +90,7 @@ fn only_output(node: &Node, options: &Options) -> Option<Storage> {
         && used.covers
         && !used.reads
         && !used.storage.is_packed(m)
+        && !used.storage.is_sparse(m)
         && summary.obstacle.is_none()
         && summary.masks.iter().all(|m| !m.activates && !m.deactivates)
         && may_bypass(m, used.storage, options);

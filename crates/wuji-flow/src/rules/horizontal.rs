@@ -81,7 +81,9 @@ fn small_space(node: &Node, options: &Options) -> Option<Axes> {
     };
     let iterations = u64::try_from(count(&axes)?).ok()?;
     let work = iterations.checked_mul(summary.cost.max(1))?;
-    (iterations > 0 && work <= MOST_WORK).then_some(axes)
+    // What was made of small tasks can take another one.
+    let small = node.task.side_by_side || work <= MOST_WORK;
+    (iterations > 0 && small).then_some(axes)
 }
 
 /// Whether an iteration may take longer than its instructions say.

@@ -15,3 +15,6 @@ mod array_tests;
 
 #[cfg(test)]
 mod horizontal_tests;
+
+#[cfg(test)]
+mod sparse_tests;

@@ -30,7 +30,7 @@ field f1 \"y\": f32 in T1.S1 (i)
 field f2 \"z\": f32 in T2.S1 (i)
 ";
 
-const SPARSE: &str = "
+pub(super) const SPARSE: &str = "
 tree T0 {
   pointer S1 [i: 8] {
     dense S2 [i: 8] {
@@ -52,7 +52,7 @@ field f2 \"blocks\": i32 in T1.S1 (i)
 ";
 
 /// A kernel with a loop over a field or a range, `v1` is its index.
-fn kernel(fields: &str, name: &str, over: &str, body: &[&str]) -> Module {
+pub(super) fn kernel(fields: &str, name: &str, over: &str, body: &[&str]) -> Module {
     let body: String = body.iter().map(|line| format!("    {line}\n")).collect();
     let (bounds, over) = match over.split_once("..") {
         Some((lo, hi)) => {
@@ -72,7 +72,7 @@ pub(super) fn flow_without(without: &[&str], kernels: &[Module], expected: Expec
 }
 
 /// Nothing reads these trees after the launches.
-fn flow_of(without: &[&str], temporaries: &[u32], kernels: &[Module], expected: Expect) {
+pub(super) fn flow_of(without: &[&str], temporaries: &[u32], kernels: &[Module], expected: Expect) {
     let options = Options {
         without: without.iter().map(|w| (*w).to_owned()).collect(),
         ..Options::default()

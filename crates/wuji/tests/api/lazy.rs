@@ -572,6 +572,23 @@ fn small_tasks_that_depend_on_each_other_stay_apart() {
     assert_eq!(x.get(2).unwrap(), 3.0);
 }
 
+#[test]
+fn stores_to_sparse_fields_that_are_overwritten_are_not_computed() {
+    let world = lazy();
+    let place = |root: wuji::Node<'_>| root.pointer(I, 8).dense(I, 8).place::<f32, 1>("x");
+    let x = world.layout(place).unwrap();
+    x.set(20, 1.0).unwrap();
+    x.set(50, 1.0).unwrap();
+    for k in 0..5 {
+        set(&x, k as f32).unwrap();
+    }
+    let (_, after) = world.flow_graph();
+    assert_eq!(after.names(), ["set"]);
+    let values = x.to_vec().unwrap();
+    assert_eq!((values[20], values[23], values[48]), (4.0, 4.0, 4.0));
+    assert_eq!((values[0], values[40]), (0.0, 0.0));
+}
+
 #[kernel]
 fn add_half(x: &Field<f32, 1>, amount: f32) {
     let half = 0.5 * amount;

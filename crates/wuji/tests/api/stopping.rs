@@ -145,7 +145,7 @@ fn child_of_the_ctrl_c_test() {
     if std::env::var_os("WUJI_TEST_CTRL_C").is_none() {
         return;
     }
-    let world = World::cpu().unwrap();
+    let world = World::builder().lazy(false).build().unwrap();
     world.stop_on_ctrl_c().unwrap();
     world.stop_on_ctrl_c().unwrap();
     let x = world.field::<f32, 1>("x", 64).unwrap();
