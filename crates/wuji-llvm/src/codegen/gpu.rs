@@ -310,6 +310,15 @@ impl Unit<'_, '_> {
         e.cast(LLVMOpcode::LLVMAddrSpaceCast, there, e.ptr_ty())
     }
 
+    /// What is known about the loaded address of a tree. Every load of it says so: equal loads become one, which has only what
+    /// all of them say.
+    fn describe_tree(&self, address: Val) {
+        let e = &self.emit;
+        e.set_md(address, e.kinds.nonnull, e.md_node(&[]));
+        let align = e.const_i64(crate::abi::TREE_ALIGN as i64);
+        e.set_md(address, e.kinds.align, e.md_node(&[e.md_value(align)]));
+    }
+
     /// The number of units of a task, saturated.
     fn units(&self, context: Val, dims: &[RangeDim]) -> Result<Val> {
         let e = &self.emit;
@@ -408,7 +417,9 @@ impl Unit<'_, '_> {
             }
             Bound::List(tree, node) => {
                 let base = at(context, layout.trees as u64 + 8 * u64::from(tree.as_u32()));
-                let base = self.global(e.load(e.ptr_ty(), base, 8));
+                let base = e.load(e.ptr_ty(), base, 8);
+                self.describe_tree(base);
+                let base = self.global(base);
                 let memory = memories(self.module)?;
                 let head = memory[tree].node(node).map_or(0, |n| n.header);
                 number(base, head + header::LISTED, Scalar::I64)
@@ -539,12 +550,9 @@ impl FunctionGen<'_, '_, '_> {
             ),
         };
         let v = self.load_invariant(context, at, ty, 8);
-        let e = &self.unit.emit;
         self.align_array(what, v);
         if let Hoisted::Tree(_) | Hoisted::Copy(_) = what {
-            e.set_md(v, e.kinds.nonnull, e.md_node(&[]));
-            let align = e.const_i64(crate::abi::TREE_ALIGN as i64);
-            e.set_md(v, e.kinds.align, e.md_node(&[e.md_value(align)]));
+            self.unit.describe_tree(v);
         }
         if ty == ptr { self.unit.global(v) } else { v }
     }
