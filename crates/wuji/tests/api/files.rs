@@ -3,6 +3,7 @@
 use expect_test::{Expect, expect};
 use std::fs;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use wuji::files::{Grid, Mesh};
 use wuji::prelude::*;
 
@@ -11,7 +12,11 @@ pub(crate) struct Folder(PathBuf);
 
 impl Folder {
     pub(crate) fn new(name: &str) -> Folder {
-        let folder = std::env::temp_dir().join(format!("wuji-{name}-{}", std::process::id()));
+        // Tests of one process may use the same name.
+        static NUMBER: AtomicUsize = AtomicUsize::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("wuji-{name}-{}-{number}", std::process::id());
+        let folder = std::env::temp_dir().join(name);
         fs::create_dir_all(&folder).unwrap();
         Folder(folder)
     }
