@@ -123,7 +123,7 @@ fn out_of_memory_is_reported() {
 fn a_device_fault_is_permanent() {
     let output = doctor(&["--gpu-check"], "cuStreamSynchronize=700");
     let error = on_page("W0523");
-    assert_eq!(output.matches(error).count(), 11, "{output}");
+    assert_eq!(output.matches(error).count(), 12, "{output}");
     assert!(output.ends_with("[1]\n"), "{output}");
 }
 
