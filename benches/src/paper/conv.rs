@@ -6,7 +6,7 @@ use wuji::World;
 use wuji_examples::apps::App;
 use wuji_examples::apps::conv::{self, Activity, Conv};
 
-use super::cuda::Cuda;
+use super::cuda::{self, Cuda};
 use super::reference::conv::{Layer, Row};
 use super::{Application, Size, lines, shapes, sorted};
 use crate::case::{Contender, launches, made};
@@ -21,7 +21,8 @@ pub const SURFACE: Application = Application {
     reference: |pool, size| reference(pool, side(size), &surface(side(size))),
     tolerance: 1e-5,
     lines: counted,
-    cuda: Some(|size| cuda(side(size), &surface(side(size)))),
+    kernels: "conv",
+    cuda: |size| on_device(side(size), &surface(side(size))),
 };
 
 /// A tenth of the voxels: the solid body.
@@ -30,7 +31,7 @@ pub const SOLID: Application = Application {
     title: "Sparse CNN, 10%",
     ours: |world, size| ours(world, side(size), &solid(side(size))),
     reference: |pool, size| reference(pool, side(size), &solid(side(size))),
-    cuda: Some(|size| cuda(side(size), &solid(side(size)))),
+    cuda: |size| on_device(side(size), &solid(side(size))),
     ..SURFACE
 };
 
@@ -93,7 +94,7 @@ fn reference(pool: &Arc<Pool>, n: i32, voxels: &[[i32; 3]]) -> Box<dyn Contender
     )
 }
 
-fn cuda(n: i32, voxels: &[[i32; 3]]) -> wuji::Result<Cuda> {
+fn on_device(n: i32, voxels: &[[i32; 3]]) -> wuji::Result<Cuda> {
     let layer = layer(n, voxels);
     let mut near = vec![[0; 27]; layer.blocks.len()];
     let mut places = Vec::with_capacity(layer.voxels.len());
@@ -106,7 +107,7 @@ fn cuda(n: i32, voxels: &[[i32; 3]]) -> wuji::Result<Cuda> {
     // Block 0 is empty, and so are its neighbours.
     near[0] = [0; 27];
     let rows = |rows: &[Row]| rows.iter().map(|row| row.0).collect::<Vec<_>>();
-    let mut device = Cuda::device()?;
+    let mut device = Cuda::device(&cuda::OPERATORS)?;
     let count = layer.voxels.len();
     let output = device.alloc(count as u64 * 64)?;
     let words = vec![
@@ -119,12 +120,11 @@ fn cuda(n: i32, voxels: &[[i32; 3]]) -> wuji::Result<Cuda> {
         count as u64,
     ];
     let blocks = (count as u32).div_ceil(256).min(132 * 8);
-    Ok(Cuda {
+    let only = cuda::launch("conv", blocks, 256, &words);
+    Ok(Cuda::one(
         device,
-        launch: ("conv", blocks, 256, words),
-        output: (output, count * 16),
-        view: Box::new(move |values| {
-            view(&layer, |row| std::array::from_fn(|c| values[row * 16 + c]))
-        }),
-    })
+        only,
+        (output, count * 16),
+        move |values| view(&layer, |row| std::array::from_fn(|c| values[row * 16 + c])),
+    ))
 }

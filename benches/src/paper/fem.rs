@@ -6,7 +6,7 @@ use wuji::World;
 use wuji::prelude::*;
 use wuji_examples::apps::fem::{self, BLOCK, Operator, Order};
 
-use super::cuda::Cuda;
+use super::cuda::{self, Cuda};
 use super::reference::fem::Body;
 use super::{Application, Size, lines, sorted};
 use crate::case::{Contender, launches, made, noise};
@@ -28,7 +28,8 @@ pub const FEM: Application = Application {
             ),
         )
     },
-    cuda: Some(cuda),
+    kernels: "fem",
+    cuda: on_device,
 };
 
 /// The array-of-structures layout of the same program.
@@ -99,7 +100,7 @@ fn reference(pool: &Arc<Pool>, size: Size) -> Box<dyn Contender> {
     )
 }
 
-fn cuda(size: Size) -> wuji::Result<Cuda> {
+fn on_device(size: Size) -> wuji::Result<Cuda> {
     let body = body(side(size));
     let of = |place: &[usize; 3]| -> [u32; 27] {
         std::array::from_fn(|o| body.neighbour(*place, [o / 9, o / 3 % 3, o % 3]))
@@ -111,20 +112,16 @@ fn cuda(size: Size) -> wuji::Result<Cuda> {
         .flat_map(|b| [b.u[0], b.u[1], b.u[2], b.lambda, b.mu])
         .flatten()
         .collect();
-    let mut device = Cuda::device()?;
+    let mut device = Cuda::device(&cuda::OPERATORS)?;
     let count = body.places.len() * 3 * 512;
     let output = device.alloc(count as u64 * 4)?;
     let words = vec![device.upload(&values)?, device.upload(&near)?, output];
-    Ok(Cuda {
-        device,
-        launch: ("fem", body.places.len() as u32, 256, words),
-        output: (output, count),
-        view: Box::new(move |values| {
-            view(&body, |block, cell| {
-                std::array::from_fn(|d| values[(block * 3 + d) * 512 + cell])
-            })
-        }),
-    })
+    let only = cuda::launch("fem", body.places.len() as u32, 256, &words);
+    Ok(Cuda::one(device, only, (output, count), move |values| {
+        view(&body, |block, cell| {
+            std::array::from_fn(|d| values[(block * 3 + d) * 512 + cell])
+        })
+    }))
 }
 
 /// The same ball as [`Operator::new`] makes.

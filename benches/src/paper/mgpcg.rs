@@ -6,6 +6,7 @@ use std::sync::Arc;
 use wuji::World;
 use wuji_examples::apps::mgpcg::Mgpcg;
 
+use super::by_colour;
 use super::reference::mgpcg::Solver;
 use super::{Application, Size, lines};
 use crate::case::{Contender, launches, made};
@@ -25,13 +26,14 @@ pub const MGPCG: Application = Application {
             lines::count(ours, &["kernels", "layout", "solver"]),
         )
     },
-    cuda: None,
+    kernels: "mgpcg",
+    cuda: |size| by_colour::solver(side(size) as usize),
 };
 
 /// When to stop.
-const FACTOR: f64 = 1e-6;
+pub const FACTOR: f64 = 1e-6;
 /// More iterations than any of the solvers needs.
-const MOST: usize = 100;
+pub const MOST: usize = 100;
 
 fn side(size: Size) -> i32 {
     match size {
@@ -54,7 +56,7 @@ fn ours(mut solver: Mgpcg) -> wuji::Result<Box<dyn Contender>> {
     Ok(launches(run, move || solution.to_vec()))
 }
 
-fn converged(iterations: usize) -> wuji::Result<()> {
+pub fn converged(iterations: usize) -> wuji::Result<()> {
     if iterations < MOST {
         return Ok(());
     }
@@ -62,16 +64,20 @@ fn converged(iterations: usize) -> wuji::Result<()> {
     Err(wuji::Error::new("W0520", what))
 }
 
-fn reference(pool: &Arc<Pool>, size: Size) -> Box<dyn Contender> {
-    let n = side(size) as usize;
+/// The right-hand side: one wave along each axis.
+pub fn source(n: usize) -> impl Fn([usize; 3]) -> f32 {
     let angle = TAU / n as f32;
-    let source = |[i, j, k]: [usize; 3]| {
+    move |[i, j, k]| {
         let at = |c: usize| c as f32 * angle;
         at(i).sin() * at(j).cos() * at(k).sin()
-    };
+    }
+}
+
+fn reference(pool: &Arc<Pool>, size: Size) -> Box<dyn Contender> {
+    let n = side(size) as usize;
     let pool = Arc::clone(pool);
     made(
-        Solver::new(n, source),
+        Solver::new(n, source(n)),
         move |solver: &mut Solver| {
             solver.solve(&pool, FACTOR, MOST);
         },
@@ -89,9 +95,7 @@ mod tests {
         let world = World::builder().threads(2).build().expect("a world");
         let mut ours = Mgpcg::new(&world, 64, 1.0, |_| true).expect("fields");
         let steps = ours.solve(FACTOR, MOST).expect("a solution");
-        let angle = TAU / 64.0;
-        let at = |c: usize| c as f32 * angle;
-        let mut solver = Solver::new(64, |[i, j, k]| at(i).sin() * at(j).cos() * at(k).sin());
+        let mut solver = Solver::new(64, source(64));
         let by_hand = solver.solve(&Pool::new(2), FACTOR, MOST);
         assert!(steps.abs_diff(by_hand) <= 1, "{steps} {by_hand}");
         assert!(steps < MOST);

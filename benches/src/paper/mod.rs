@@ -1,6 +1,7 @@
 //! The applications of the 2019 paper on spatially sparse data structures, as it states them, against hand-written references.
 //! `wuji-bench --paper` prints its tables.
 
+mod by_colour;
 mod conv;
 pub mod cuda;
 mod fem;
@@ -49,8 +50,10 @@ pub struct Application {
     pub tolerance: f32,
     /// Lines of code of the reference and of ours.
     pub lines: fn() -> (usize, usize),
-    /// The reference in CUDA, if there is one.
-    pub cuda: Option<fn(Size) -> wuji::Result<Cuda>>,
+    /// The name of the reference in CUDA, in its source.
+    pub kernels: &'static str,
+    /// The reference in CUDA.
+    pub cuda: fn(Size) -> wuji::Result<Cuda>,
 }
 
 /// All of them, in the order of the paper.
@@ -88,25 +91,100 @@ const fn without(name: &'static str, without: &'static [&'static str], make: Mak
     }
 }
 
-/// The tables of ablations; rows about threads and vectors exist only on a CPU, those about the read-only cache only on a GPU.
+/// The name of the row that has everything.
+const COMPLETE: &str = "all optimizations";
+
+/// Everything that can be switched off, one row for each.
+fn switches(make: Make) -> Vec<Variant> {
+    vec![
+        Variant {
+            threads: Threads::One,
+            ..without("no multithreading", &[], make)
+        },
+        without("no vectorization", &["vectorize"], make),
+        without("no vector loads", &["vectorize_loads"], make),
+        without("no simplification I", &["simplify"], make),
+        without("no access lowering", ACCESS, make),
+        without(
+            "no simplification II",
+            &["simplify_lowered", "cleanup"],
+            make,
+        ),
+        without("no scratchpads", &["scratchpads"], make),
+        without("no read-only cache", &["read_only_cache"], make),
+    ]
+}
+
+/// Whether a variant differs from the complete one on a device: worlds on a GPU have neither threads nor vectors, and only
+/// GPUs have a read-only cache and load four elements at a time.
+fn exists(variant: &Variant, device: Device) -> bool {
+    let lacks = |name: &str| variant.without.contains(&name);
+    match device {
+        Device::Cpu => !lacks("read_only_cache") && !lacks("vectorize_loads"),
+        Device::Gpu => variant.threads == Threads::All && !lacks("vectorize"),
+    }
+}
+
+/// The tables of ablations, with the rows that exist on a device.
 pub fn ablations(device: Device) -> Vec<Ablation> {
-    let mut all = vec![particle_layouts(), scratchpads(), elasticity(), solver()];
-    let exists = |v: &Variant| match device {
-        Device::Cpu => !v.without.contains(&"read_only_cache"),
-        Device::Gpu => v.threads == Threads::All && !v.without.contains(&"vectorize"),
-    };
+    let mut all = vec![
+        particle_layouts(),
+        scratchpads(),
+        table("table_2_4", "Table 2.4: the elasticity operator", &fem::FEM)
+            .with("AOS instead of SOA", fem::array_of_structs),
+        table("table_2_5", "Table 2.5: the Poisson solver", &mgpcg::MGPCG)
+            .with("dense fields instead of blocks", mgpcg::dense),
+        table("table_2_5_mpm", "Table 2.5: MLS-MPM", &mpm::MPM),
+        table(
+            "table_2_5_conv_1",
+            "Table 2.5: the convolution, 1%",
+            &conv::SURFACE,
+        ),
+        table(
+            "table_2_5_conv_10",
+            "Table 2.5: the convolution, 10%",
+            &conv::SOLID,
+        ),
+        table(
+            "table_2_5_volume",
+            "Table 2.5: the path tracer",
+            &volume::VOLUME,
+        ),
+    ];
     for table in &mut all {
-        table.variants.retain(exists);
+        table.variants.retain(|variant| exists(variant, device));
     }
     all
+}
+
+/// Every switch of an application, and the complete one against itself.
+fn table(name: &'static str, title: &'static str, application: &Application) -> Ablation {
+    let complete = without(COMPLETE, &[], application.ours);
+    let mut variants = switches(application.ours);
+    variants.push(complete);
+    Ablation {
+        name,
+        title,
+        size: application.size,
+        full: complete,
+        variants,
+        kernels: &[],
+        tolerance: application.tolerance,
+    }
+}
+
+impl Ablation {
+    /// Another program as a further row, before the complete one.
+    fn with(mut self, name: &'static str, make: Make) -> Ablation {
+        let last = self.variants.len() - 1;
+        self.variants.insert(last, without(name, &[], make));
+        self
+    }
 }
 
 /// Table 2.2.
 fn particle_layouts() -> Ablation {
     Ablation {
-        name: "table_2_2",
-        title: "Table 2.2: layouts of particles",
-        size: mpm::MPM.size,
         full: without("AOS, ordered", &[], mpm::MPM.ours),
         variants: vec![
             without("SOA, ordered", &[], mpm::soa_sorted),
@@ -114,8 +192,7 @@ fn particle_layouts() -> Ablation {
             without("AOS, ordered", &[], mpm::MPM.ours),
             without("AOS, shuffled", &[], mpm::aos_shuffled),
         ],
-        kernels: &[],
-        tolerance: mpm::MPM.tolerance,
+        ..table("table_2_2", "Table 2.2: layouts of particles", &mpm::MPM)
     }
 }
 
@@ -123,73 +200,19 @@ fn particle_layouts() -> Ablation {
 fn scratchpads() -> Ablation {
     let make = mpm::MPM.ours;
     Ablation {
-        name: "table_2_3",
-        title: "Table 2.3: scratchpads and lists of the material point method",
-        size: mpm::MPM.size,
         full: without("with scratchpads", &[], make),
         variants: vec![
             without("no scratchpads", &["scratchpads"], make),
-            without("no read-only cache", &["read_only_cache"], make),
             without("not staggered", &[], mpm::not_staggered),
             without("AOS grid", &[], mpm::aos_grid),
             without("with scratchpads", &[], make),
         ],
         kernels: &["to_grid_by_bucket", "to_particles_by_bucket"],
-        tolerance: mpm::MPM.tolerance,
-    }
-}
-
-/// Table 2.4.
-fn elasticity() -> Ablation {
-    let make = fem::FEM.ours;
-    Ablation {
-        name: "table_2_4",
-        title: "Table 2.4: the elasticity operator",
-        size: fem::FEM.size,
-        full: without("all optimizations", &[], make),
-        variants: vec![
-            Variant {
-                threads: Threads::One,
-                ..without("no multithreading", &[], make)
-            },
-            without("no vectorization", &["vectorize"], make),
-            without("no simplification I", &["simplify"], make),
-            without("no access lowering", ACCESS, make),
-            without(
-                "no simplification II",
-                &["simplify_lowered", "cleanup"],
-                make,
-            ),
-            without("no read-only cache", &["read_only_cache"], make),
-            without("AOS instead of SOA", &[], fem::array_of_structs),
-            without("all optimizations", &[], make),
-        ],
-        kernels: &[],
-        tolerance: fem::FEM.tolerance,
-    }
-}
-
-/// Table 2.5.
-fn solver() -> Ablation {
-    let make = mgpcg::MGPCG.ours;
-    Ablation {
-        name: "table_2_5",
-        title: "Table 2.5: the Poisson solver",
-        size: mgpcg::MGPCG.size,
-        full: without("all optimizations", &[], make),
-        variants: vec![
-            Variant {
-                threads: Threads::One,
-                ..without("no multithreading", &[], make)
-            },
-            without("no vectorization", &["vectorize"], make),
-            without("no access lowering", ACCESS, make),
-            without("no read-only cache", &["read_only_cache"], make),
-            without("dense fields instead of blocks", &[], mgpcg::dense),
-            without("all optimizations", &[], make),
-        ],
-        kernels: &[],
-        tolerance: mgpcg::MGPCG.tolerance,
+        ..table(
+            "table_2_3",
+            "Table 2.3: scratchpads and lists of the material point method",
+            &mpm::MPM,
+        )
     }
 }
 
@@ -236,6 +259,28 @@ mod tests {
         );
         let (theirs, ours) = (application.lines)();
         assert!(theirs > 0 && ours > 0, "{}: no lines", application.name);
+    }
+
+    /// The references in CUDA have the results of those on the CPU, where there is a GPU.
+    #[test]
+    fn references_in_cuda_agree() {
+        if let Err(e) = cuda::Cuda::device(&cuda::OPERATORS) {
+            println!("skipped: {e}");
+            return;
+        }
+        for application in &ALL {
+            let mut by_hand = (application.cuda)(Size::Small).expect("kernels");
+            let mut expected = (application.reference)(&Arc::new(Pool::new(2)), Size::Small);
+            for _ in 0..2 {
+                by_hand.run().expect("a run");
+                expected.run().expect("a run");
+            }
+            let (a, b) = (by_hand.result().expect("numbers"), expected.result());
+            let b = b.expect("numbers");
+            let far = measure::compare(application.name, &a, &b, application.tolerance);
+            println!("{}: {far:?}", application.name);
+            far.expect("the same");
+        }
     }
 
     #[test]

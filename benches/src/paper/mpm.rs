@@ -8,6 +8,7 @@ use wuji_examples::apps::App;
 use wuji_examples::apps::fem::Order;
 use wuji_examples::apps::mpm3d::{BLOCK, Lists, Material, Mpm3d, Particle, Storage, Variant};
 
+use super::cuda::{self, Cuda, float, launch};
 use super::reference::mpm::{self as by_hand, State};
 use super::{Application, Size, lines, shapes};
 use crate::case::{Contender, launches, made, noise};
@@ -27,7 +28,8 @@ pub const MPM: Application = Application {
             lines::count(ours, &["kernels", "layout", "substep"]),
         )
     },
-    cuda: None,
+    kernels: "mpm",
+    cuda: on_device,
 };
 
 /// The order of particles in memory.
@@ -180,4 +182,80 @@ fn reference(pool: &Arc<Pool>, size: Size) -> Box<dyn Contender> {
         move |state: &mut State| state.substep(&pool),
         move |state| velocities(state.particles.iter().map(|p| p.v), &numbers),
     )
+}
+
+/// The kernels of `benches/gpu/mpm.cu`; particles keep their places in memory.
+fn on_device(size: Size) -> wuji::Result<Cuda> {
+    let (n, count) = (side(size), count(size));
+    let words = |p: &Particle| -> [f32; 24] {
+        let matrices = p.c.0.into_iter().chain(p.f.0).flatten();
+        let mut all = p.x.0.into_iter().chain(p.v.0).chain(matrices);
+        std::array::from_fn(|_| all.next().unwrap_or_default())
+    };
+    let start: Vec<[f32; 24]> = particles(size).iter().map(words).collect();
+    let blocks = (n / BLOCK).pow(3) as u64;
+    let mut device = Cuda::device(&cuda::MPM)?;
+    let particles = device.upload(&start)?;
+    let [counts, table, begins, occupied] = [
+        device.alloc(blocks * 4)?,
+        device.alloc(blocks * 4)?,
+        device.alloc(blocks * 4)?,
+        device.alloc(blocks * 4)?,
+    ];
+    let (homes, order) = (
+        device.alloc(count as u64 * 8)?,
+        device.alloc(count as u64 * 4)?,
+    );
+    let (nodes, totals) = (device.alloc(blocks * 64 * 16)?, device.alloc(64)?);
+    let (all, cells, dt) = (count as u64, n as u64, float(time_step(n)));
+    let of = |threads: u64| threads.div_ceil(256) as u32;
+    let moved = [
+        particles, order, begins, counts, occupied, table, nodes, totals, cells, dt,
+    ];
+    // Thread blocks take work until there is none: as many as fit on a large GPU.
+    let resident = 132 * 3;
+    let substep = [
+        launch(
+            "mpm_clear",
+            of(blocks),
+            256,
+            &[counts, table, totals, blocks],
+        ),
+        launch(
+            "mpm_count",
+            of(all),
+            256,
+            &[particles, counts, homes, all, cells],
+        ),
+        launch(
+            "mpm_blocks",
+            of(blocks),
+            256,
+            &[
+                counts,
+                table,
+                begins,
+                occupied,
+                totals,
+                cells / BLOCK as u64,
+            ],
+        ),
+        launch(
+            "mpm_order",
+            of(all),
+            256,
+            &[homes, begins, order, nodes, totals, all],
+        ),
+        launch("mpm_p2g", resident, 256, &moved),
+        launch("mpm_g2p", resident, 256, &moved),
+    ];
+    Ok(Cuda {
+        device,
+        // SAFETY: the arguments are those of the kernels, in memory of this device; there is room for all blocks.
+        run: Box::new(move |queue| unsafe { queue.launch(&substep) }),
+        view: Box::new(move |device| {
+            let all = device.download::<[f32; 24]>(particles, count)?;
+            Ok(all.iter().flat_map(|p| [p[3], p[4], p[5]]).collect())
+        }),
+    })
 }

@@ -2,10 +2,9 @@
 
 use std::io::Write;
 
-use super::cuda::{self, Cuda};
-use super::measure::{Code, Device, Request, Running, Threads, Variant, agree};
+use super::cuda;
+use super::measure::{Code, Device, Request, Running, Threads, Variant, agree, compare};
 use super::{ALL, Ablation, Application, ablations};
-use crate::case::difference;
 use crate::measure::{Pair, Row};
 use crate::sparse::ablation::ACCESS;
 
@@ -40,13 +39,38 @@ pub fn print(request: &Request<'_>, wanted: impl Fn(&str) -> bool) -> Result<(),
     if applications.is_empty() && tables.is_empty() {
         return Err("no application matches; `--paper --list` shows all".into());
     }
+    let mut failures = Failures::default();
     if !applications.is_empty() {
-        overview(request, &applications, &mut sink)?;
+        overview(request, &applications, &mut sink, &mut failures);
     }
     for table in &tables {
-        ablation(request, table, &mut sink)?;
+        let done = ablation(request, table, &mut sink, &mut failures);
+        failures.note(done);
     }
-    Ok(())
+    failures.result()
+}
+
+/// Rows that could not be measured. The others still are.
+#[derive(Default)]
+struct Failures(Vec<String>);
+
+impl Failures {
+    /// The value, or nothing after a failure, which is shown.
+    fn note<T>(&mut self, result: Result<T, String>) -> Option<T> {
+        result
+            .inspect_err(|e| {
+                eprintln!("  failed: {e}");
+                self.0.push(e.clone());
+            })
+            .ok()
+    }
+
+    fn result(self) -> Result<(), String> {
+        match self.0.len() {
+            0 => Ok(()),
+            failed => Err(format!("{failed} failed:\n{}", self.0.join("\n"))),
+        }
+    }
 }
 
 /// Names and sizes of everything that can be measured.
@@ -101,7 +125,8 @@ fn overview(
     request: &Request<'_>,
     applications: &[&Application],
     sink: &mut Sink,
-) -> Result<(), String> {
+    failures: &mut Failures,
+) {
     println!("Table 2.1: times in ms, lines of code\n");
     println!(
         "| benchmark | size | reference | -Opt | +Opt | reference : +Opt | -Opt : +Opt | lines of the reference | lines of ours |"
@@ -109,34 +134,36 @@ fn overview(
     println!("|---|---|---|---|---|---|---|---|---|");
     let mut means = [Mean::default(), Mean::default()];
     for application in applications {
-        eprintln!("{}, {}", application.name, (application.size)(request.size));
-        let against = by_hand(request, application, sink)?;
-        let less = optimizations(request, application, sink)?;
+        let size = (application.size)(request.size);
+        eprintln!("{}, {size}", application.name);
+        let against = failures.note(by_hand(request, application, sink));
+        let less = failures.note(optimizations(request, application, sink));
         let (theirs, ours) = lines_of_code(request, application);
+        let shown = |pair: Option<Pair>, value: &dyn Fn(Pair) -> String| {
+            pair.map_or_else(|| "failed".into(), value)
+        };
         println!(
-            "| {} | {} | {} | {} | {} | {} | {:.2} | {theirs} | {ours} |",
+            "| {} | {size} | {} | {} | {} | {} | {} | {theirs} | {ours} |",
             application.title,
-            (application.size)(request.size),
-            against.map_or(String::new(), |pair| milliseconds(pair.second_s)),
-            milliseconds(less.first_s),
-            milliseconds(less.second_s),
-            against.map_or(String::new(), |pair| format!("{:.2}", pair.ratio)),
-            1.0 / less.ratio,
+            shown(against, &|pair| milliseconds(pair.second_s)),
+            shown(less, &|pair| milliseconds(pair.first_s)),
+            shown(less, &|pair| milliseconds(pair.second_s)),
+            shown(against, &|pair| format!("{:.2}", pair.ratio)),
+            shown(less, &|pair| format!("{:.2}", 1.0 / pair.ratio)),
         );
         means[0].add(against.map(|pair| pair.ratio));
-        means[1].add(Some(1.0 / less.ratio));
+        means[1].add(less.map(|pair| 1.0 / pair.ratio));
     }
     let [against, less] = means.map(|mean| mean.shown());
     println!("| geometric mean | | | | | {against} | {less} | | |\n");
-    Ok(())
 }
 
 /// Lines of the reference that was measured, and of ours.
 fn lines_of_code(request: &Request<'_>, application: &Application) -> (usize, usize) {
     let (theirs, ours) = (application.lines)();
-    match (request.device, application.name.split('_').next()) {
-        (Device::Gpu, Some(kernel)) if application.cuda.is_some() => (cuda::lines(kernel), ours),
-        _ => (theirs, ours),
+    match request.device {
+        Device::Cpu => (theirs, ours),
+        Device::Gpu => (cuda::lines(application.kernels), ours),
     }
 }
 
@@ -175,12 +202,12 @@ fn milliseconds(seconds: f64) -> String {
 }
 
 /// Ours against the reference. On a GPU the results are compared with those of the reference on the CPU, and the times with those
-/// of a reference in CUDA, if there is one.
+/// of the reference in CUDA.
 fn by_hand(
     request: &Request<'_>,
     application: &Application,
     sink: &mut Sink,
-) -> Result<Option<Pair>, String> {
+) -> Result<Pair, String> {
     let mut ours = request.start(&full(application))?;
     let mut reference = (application.reference)(&request.pool, request.size);
     agree(
@@ -192,35 +219,34 @@ fn by_hand(
     let code = ours.code();
     let pair = match request.device {
         Device::Cpu => request.against(&mut ours, &mut *reference)?,
-        Device::Gpu => match application.cuda {
-            None => return Ok(None),
-            Some(make) => {
-                let by_hand = make(request.size).map_err(|e| e.to_string())?;
-                on_device(request, application, &mut ours, &by_hand)?
-            }
-        },
+        Device::Gpu => on_device(request, application, &mut ours)?,
     };
     let size = (application.size)(request.size);
     sink.write(&row(request, application.name, size, "ms", pair, code))?;
-    Ok(Some(pair))
+    Ok(pair)
 }
 
-/// Device times of ours and of a reference in CUDA, after a comparison of their results.
+/// Device times of ours, which has run once, and of the reference in CUDA, after a comparison of their results.
 fn on_device(
     request: &Request<'_>,
     application: &Application,
     ours: &mut Running,
-    cuda: &Cuda,
 ) -> Result<Pair, String> {
     let text = |e: wuji::Error| e.to_string();
-    let second_s = cuda.time(request.pairs).map_err(text)?;
-    let far = difference(&cuda.result().map_err(text)?, &ours.contender.result()?);
-    if far > application.tolerance {
-        return Err(format!(
-            "{}: the result in CUDA differs by {far:.1e}",
-            application.name
-        ));
-    }
+    let mut by_hand = (application.cuda)(request.size).map_err(text)?;
+    by_hand.run().map_err(text)?;
+    let (theirs, found) = (by_hand.result().map_err(text)?, ours.contender.result()?);
+    let name = format!("{} in CUDA", application.name);
+    let far = compare(&name, &theirs, &found, application.tolerance)?;
+    let second_s = by_hand.time(request.pairs).map_err(text)?;
+    let kernels: Vec<String> = (by_hand.by_kernel().map_err(text)?.into_iter())
+        .map(|(kernel, seconds)| format!("{kernel} {}", milliseconds(seconds)))
+        .collect();
+    eprintln!(
+        "  {name}: differs by {far:.1e}; {} ms: {}",
+        milliseconds(second_s),
+        kernels.join(", ")
+    );
     let first_s = ours.device_time(request.pairs)?;
     Ok(Pair {
         first_s,
@@ -261,29 +287,33 @@ fn optimizations(
 }
 
 /// Tables 2.2 to 2.5: variants of one application against its first one.
-fn ablation(request: &Request<'_>, table: &Ablation, sink: &mut Sink) -> Result<(), String> {
-    eprintln!("{}, {}", table.name, (table.size)(request.size));
-    println!("{}, {}\n", table.title, (table.size)(request.size));
+fn ablation(
+    request: &Request<'_>,
+    table: &Ablation,
+    sink: &mut Sink,
+    failures: &mut Failures,
+) -> Result<(), String> {
+    let size = (table.size)(request.size);
+    eprintln!("{}, {size}", table.name);
+    let mut all = request.start(&table.full)?;
+    let start = all.contender.result()?;
+    all.contender.run()?;
+    let expected = all.contender.result()?;
+    if start == expected {
+        return Err(format!("{}: a run changes nothing", table.name));
+    }
+    println!("{}, {size}\n", table.title);
     let kernels: String = table.kernels.iter().map(|k| format!(" {k} ms |")).collect();
     println!("| variant | ms | relative |{kernels} compiled in ms | code in KB |");
     println!(
         "|---|---|---|{}---|---|",
         "---|".repeat(table.kernels.len())
     );
-    let mut all = request.start(&table.full)?;
-    let start = all.contender.result()?;
-    all.contender.run()?;
-    let expected = all.contender.result()?;
     for variant in &table.variants {
-        let mut less = request.start(variant)?;
-        less.contender.run()?;
-        let far = difference(&less.contender.result()?, &expected);
-        if far > table.tolerance || start == expected {
-            return Err(format!("{}: the results differ by {far:.1e}", variant.name));
-        }
-        let code = less.code();
-        let pair = request.compare(&mut less, &mut all)?;
-        let parts = parts(request, table, &mut less)?;
+        let measured = measured(request, table, variant, &mut all, &expected);
+        let Some((pair, code, parts)) = failures.note(measured) else {
+            continue;
+        };
         println!(
             "| {} | {} | {:.2} |{parts} {:.0} | {:.0} |",
             variant.name,
@@ -292,17 +322,29 @@ fn ablation(request: &Request<'_>, table: &Ablation, sink: &mut Sink) -> Result<
             code.compile_ms,
             code.kilobytes
         );
-        sink.write(&row(
-            request,
-            table.name,
-            (table.size)(request.size),
-            variant.name,
-            pair,
-            code,
-        ))?;
+        let row = row(request, table.name, size.clone(), variant.name, pair, code);
+        sink.write(&row)?;
     }
     println!();
     Ok(())
+}
+
+/// One row: the times, the code and the times of single kernels of a variant.
+fn measured(
+    request: &Request<'_>,
+    table: &Ablation,
+    variant: &Variant,
+    all: &mut Running,
+    expected: &[f32],
+) -> Result<(Pair, Code, String), String> {
+    let mut less = request.start(variant)?;
+    less.contender.run()?;
+    let name = format!("{}, {}", table.name, variant.name);
+    compare(&name, &less.contender.result()?, expected, table.tolerance)?;
+    let code = less.code();
+    let pair = request.compare(&mut less, all)?;
+    let parts = parts(request, table, &mut less)?;
+    Ok((pair, code, parts))
 }
 
 /// The times of single kernels.
@@ -344,18 +386,32 @@ mod tests {
     }
 
     #[test]
-    fn gpus_have_no_rows_about_threads_and_vectors() {
+    fn failures_are_counted() {
+        let mut failures = Failures::default();
+        assert_eq!(failures.note(Ok(3)), Some(3));
+        assert_eq!(failures.note::<u32>(Err("a: wrong".into())), None);
+        assert_eq!(failures.result(), Err("1 failed:\na: wrong".into()));
+        assert_eq!(Failures::default().result(), Ok(()));
+    }
+
+    #[test]
+    fn rows_are_those_of_the_device() {
         let rows = |device| {
             let tables = ablations(device).into_iter();
             tables
-                .flat_map(|t| t.variants)
-                .map(|v| v.name)
+                .flat_map(|t| t.variants.into_iter().map(move |v| (t.name, v.name)))
                 .collect::<Vec<_>>()
         };
-        assert!(rows(Device::Cpu).contains(&"no multithreading"));
-        assert!(rows(Device::Cpu).contains(&"no vectorization"));
-        let gpu = rows(Device::Gpu);
-        assert!(!gpu.contains(&"no multithreading") && !gpu.contains(&"no vectorization"));
-        assert!(gpu.contains(&"no access lowering"));
+        let of = |rows: &[(_, _)], name| rows.iter().filter(|r| r.1 == name).count();
+        let (cpu, gpu) = (rows(Device::Cpu), rows(Device::Gpu));
+        for name in ["no multithreading", "no vectorization"] {
+            assert_eq!((of(&cpu, name), of(&gpu, name)), (ALL.len(), 0), "{name}");
+        }
+        for name in ["no read-only cache", "no vector loads"] {
+            assert_eq!((of(&cpu, name), of(&gpu, name)), (0, ALL.len()), "{name}");
+        }
+        assert_eq!(of(&gpu, "no access lowering"), ALL.len());
+        assert!(cpu.contains(&("table_2_4", "AOS instead of SOA")));
+        assert!(cpu.contains(&("table_2_5", "dense fields instead of blocks")));
     }
 }

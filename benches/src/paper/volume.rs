@@ -6,8 +6,9 @@ use std::sync::Arc;
 use wuji::World;
 use wuji::prelude::*;
 use wuji_examples::apps::App;
-use wuji_examples::apps::volume::{BLOCK, LAMP_POWER, View, Volume};
+use wuji_examples::apps::volume::{ALBEDO, BLOCK, EXTINCTION, LAMP, LAMP_POWER, View, Volume};
 
+use super::cuda::{self, Cuda, Queue, float, launch};
 use super::reference::volume::{Smoke, Tracer};
 use super::{Application, Size, lines, shapes};
 use crate::case::{Contender, launches, made, noise};
@@ -31,7 +32,8 @@ pub const VOLUME: Application = Application {
             lines::count(ours, &["kernels", "layout"]),
         )
     },
-    cuda: None,
+    kernels: "volume",
+    cuda: on_device,
 };
 
 const BOUNCES: i32 = 128;
@@ -142,20 +144,71 @@ fn ours(world: &World, size: Size) -> wuji::Result<Box<dyn Contender>> {
     Ok(launches(run, view))
 }
 
+fn smoke_of(size: Size) -> Smoke {
+    let sides = voxels(size).map(|n| n as usize);
+    Smoke::new(sides, resolution(size), &smoke(size))
+}
+
+/// The tiles of a picture, from the sums of so many samples before the colour of the lamp and the phase function.
+fn lit(sums: impl Iterator<Item = f32>, samples: usize) -> Vec<f32> {
+    let phase = 1.0 / (4.0 * PI * samples.max(1) as f32);
+    let colour = |lamp: f32| LAMP_POWER.0.map(|power| power * lamp * phase);
+    tiles(&sums.map(colour).collect::<Vec<_>>())
+}
+
 fn reference(pool: &Arc<Pool>, size: Size) -> Box<dyn Contender> {
-    let smoke = Smoke::new(
-        voxels(size).map(|n| n as usize),
-        resolution(size),
-        &smoke(size),
-    );
     let pool = Arc::clone(pool);
     made(
-        Tracer::new(smoke, pixels(size), BOUNCES as u32),
+        Tracer::new(smoke_of(size), pixels(size), BOUNCES as u32),
         move |tracer: &mut Tracer| tracer.render(&pool, samples(size)),
-        |tracer| {
-            let phase = 1.0 / (4.0 * PI * tracer.samples.max(1) as f32);
-            let colour = |lamp: f32| LAMP_POWER.0.map(|power| power * lamp * phase);
-            tiles(&(tracer.pixels.iter().map(|p| colour(p.lamp))).collect::<Vec<_>>())
-        },
+        |tracer| lit(tracer.pixels.iter().map(|p| p.lamp), tracer.samples),
     )
+}
+
+/// The kernels of `benches/gpu/volume.cu`.
+fn on_device(size: Size) -> wuji::Result<Cuda> {
+    let smoke = smoke_of(size);
+    let mut device = Cuda::device(&cuda::VOLUME)?;
+    let (table, blocks) = (device.upload(&smoke.table)?, device.upload(&smoke.blocks)?);
+    let side = pixels(size);
+    let (sums, next) = (device.alloc((side * side) as u64 * 4)?, device.alloc(8)?);
+    let [ni, nj, nk] = smoke.sides.map(|n| n as u64);
+    let runs = std::rc::Rc::new(std::cell::Cell::new(0));
+    let seen = std::rc::Rc::clone(&runs);
+    let run = move |queue: &mut Queue<'_>| {
+        let words = [
+            table,
+            blocks,
+            sums,
+            next,
+            ni,
+            nj,
+            nk,
+            float(resolution(size)),
+            side as u64,
+            samples(size) as u64,
+            BOUNCES as u64,
+            runs.get() as u64,
+            float(EXTINCTION),
+            float(ALBEDO),
+            float(LAMP.0[0]),
+            float(LAMP.0[1]),
+            float(LAMP.0[2]),
+        ];
+        runs.set(runs.get() + 1);
+        let launches = [
+            launch("volume_start", 1, 1, &[next]),
+            launch("volume", 132 * 16, 128, &words),
+        ];
+        // SAFETY: the arguments are those of the kernels, in memory of this device.
+        unsafe { queue.launch(&launches) }
+    };
+    Ok(Cuda {
+        device,
+        run: Box::new(run),
+        view: Box::new(move |device| {
+            let sums = device.download::<f32>(sums, side * side)?;
+            Ok(lit(sums.into_iter(), seen.get() * samples(size)))
+        }),
+    })
 }

@@ -15,6 +15,19 @@ pub struct Reference {
     buffers: Vec<DeviceBuffer>,
 }
 
+/// A kernel with the number of its blocks, threads per block, and arguments.
+#[derive(Clone, Debug)]
+pub struct Launch<'a> {
+    /// Its name.
+    pub kernel: &'a str,
+    /// Thread blocks.
+    pub blocks: u32,
+    /// Threads in each of them.
+    pub threads: u32,
+    /// Its arguments, each in the low bytes of a word.
+    pub words: Vec<u64>,
+}
+
 impl Reference {
     /// Loads PTX on a GPU.
     pub fn new(ordinal: usize, ptx: &str) -> Result<Reference> {
@@ -88,25 +101,42 @@ impl Reference {
         threads: u32,
         words: &[u64],
     ) -> Result<f64> {
-        let name =
-            CString::new(kernel).map_err(|_| Error::new("W0118", "a name contains a null byte"))?;
-        let function = self.module.function(&name)?;
-        let mut words = words.to_vec();
-        let mut parameters: Vec<*mut c_void> = words
-            .iter_mut()
-            .map(|w| std::ptr::from_mut(w).cast())
-            .collect();
+        let launch = Launch {
+            kernel,
+            blocks,
+            threads,
+            words: words.to_vec(),
+        };
+        // SAFETY: guaranteed by the caller.
+        unsafe { self.launch_all(&[launch]) }
+    }
+
+    /// Seconds from the start of the first to the end of the last of some kernels, which run one after the other.
+    ///
+    /// # Safety
+    /// Every kernel takes its words, and accesses only memory of this reference.
+    pub unsafe fn launch_all(&self, launches: &[Launch<'_>]) -> Result<f64> {
+        let mut prepared = Vec::with_capacity(launches.len());
+        for launch in launches {
+            let name = CString::new(launch.kernel)
+                .map_err(|_| Error::new("W0118", "a name contains a null byte"))?;
+            prepared.push((self.module.function(&name)?, launch, launch.words.clone()));
+        }
         self.time(|| {
-            // SAFETY: guaranteed by the caller.
-            unsafe {
-                self.stream.launch(
-                    &function,
-                    [blocks, 1, 1],
-                    [threads, 1, 1],
-                    0,
-                    &mut parameters,
-                )
-            }
+            prepared
+                .iter_mut()
+                .try_for_each(|(function, launch, words)| {
+                    let mut parameters: Vec<*mut c_void> = words
+                        .iter_mut()
+                        .map(|w| std::ptr::from_mut(w).cast())
+                        .collect();
+                    let (blocks, threads) = ([launch.blocks, 1, 1], [launch.threads, 1, 1]);
+                    // SAFETY: guaranteed by the caller.
+                    unsafe {
+                        self.stream
+                            .launch(function, blocks, threads, 0, &mut parameters)
+                    }
+                })
         })
     }
 

@@ -134,6 +134,26 @@ fn the_assembler_assembles() {
     assert!(run(&ptxas, &wrong, 70, "-O1").is_err_and(|why| why.contains("nonsense")));
 }
 
+/// The hand-written references of the benchmarks, which are for compute capability 8.0 and newer.
+#[test]
+fn references_assemble() {
+    let Some(ptxas) = assembler() else {
+        return;
+    };
+    let mut assembled = 0;
+    for entry in std::fs::read_dir("../benches/gpu").expect("the folder is there") {
+        let path = entry.expect("a file").path();
+        if path.extension().is_some_and(|e| e == "ptx") {
+            let text = std::fs::read_to_string(&path).expect("readable");
+            for sm in [80, 90] {
+                assert_eq!(run(&ptxas, &text, sm, "-O1"), Ok(()), "{path:?} {sm}");
+            }
+            assembled += 1;
+        }
+    }
+    assert!(assembled >= 5, "where are the others?");
+}
+
 /// Every runnable filetest, and the kernels of the compile-time measurements.
 #[test]
 fn filetests_assemble() {

@@ -17,10 +17,10 @@ const CHUNK: usize = 64;
 #[derive(Debug)]
 pub struct Smoke {
     /// Blocks along each axis.
-    sides: [usize; 3],
+    pub sides: [usize; 3],
     /// The number of each block; block 0 is empty.
-    table: Vec<u32>,
-    blocks: Vec<[f32; CELLS]>,
+    pub table: Vec<u32>,
+    pub blocks: Vec<[f32; CELLS]>,
     /// Voxels per unit of length.
     resolution: f32,
     size: [f32; 3],
