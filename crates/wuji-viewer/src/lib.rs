@@ -19,7 +19,7 @@
 //! Without a display (`DISPLAY` is not set, there is no server, or `WUJI_HEADLESS=1`) the same program prints a
 //! message, writes `gradient.gif` and ends after 120 frames.
 //!
-//! [`Framebuffer`] draws circles, lines, triangles and text.
+//! [`Framebuffer`] draws circles, lines, triangles and text; [`Scene`] draws meshes, particles and lines in space.
 //!
 //! Architecture invariants: this crate does not depend on Wuji, only on pictures; `wuji`'s feature `viewer` converts
 //! fields to pictures. It implements the X11 protocol without a C library: a lost connection is treated as a closed
@@ -31,6 +31,7 @@ pub mod event;
 pub mod framebuffer;
 pub mod picture;
 pub mod recording;
+pub mod scene;
 mod video;
 pub mod viewer;
 mod x11;
@@ -41,4 +42,5 @@ pub use event::{Button, Event, Key};
 pub use framebuffer::{Framebuffer, Pixel, opaque};
 pub use picture::Picture;
 pub use recording::Recording;
+pub use scene::{Camera, Scene};
 pub use viewer::{Frame, Viewer, ViewerBuilder};

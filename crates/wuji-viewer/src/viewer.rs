@@ -78,6 +78,7 @@ pub struct ViewerBuilder {
     frames: Option<usize>,
     headless: Option<bool>,
     display: Option<String>,
+    position: Option<[i16; 2]>,
     close_on_escape: bool,
     quiet: bool,
 }
@@ -110,6 +111,12 @@ impl ViewerBuilder {
     /// Another display than that of `DISPLAY`.
     pub fn display(mut self, name: impl Into<String>) -> ViewerBuilder {
         self.display = Some(name.into());
+        self
+    }
+
+    /// Where the upper left corner of the window is on the screen, in pixels. By default, the window manager chooses.
+    pub fn position(mut self, position: [i16; 2]) -> ViewerBuilder {
+        self.position = Some(position);
         self
     }
 
@@ -182,7 +189,7 @@ impl ViewerBuilder {
         if display.is_empty() {
             return Err("DISPLAY is not set".to_string());
         }
-        Display::open(Some(&display)).map_err(|e| format!("display {display}: {e}"))
+        Display::open(Some(&display), self.position).map_err(|e| format!("display {display}: {e}"))
     }
 }
 
@@ -218,6 +225,7 @@ impl Viewer {
             frames: None,
             headless: None,
             display: None,
+            position: None,
             close_on_escape: true,
             quiet: false,
         }

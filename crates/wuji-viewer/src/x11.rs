@@ -4,7 +4,7 @@
 
 use x11rb::connection::{Connection, RequestConnection as _};
 use x11rb::errors::{ConnectionError, ReplyError, ReplyOrIdError};
-use x11rb::properties::{WmHints, WmSizeHints};
+use x11rb::properties::{WmHints, WmSizeHints, WmSizeHintsSpecification};
 use x11rb::protocol::Event as XEvent;
 use x11rb::protocol::xproto::{
     AtomEnum, ConnectionExt as _, CreateGCAux, CreateWindowAux, EventMask, Gcontext,
@@ -28,6 +28,8 @@ pub(crate) struct Display {
     keys: GetKeyboardMappingReply,
     first_key: u8,
     delete_window: u32,
+    /// The upper left corner of the window on the screen, if the program has chosen one.
+    position: Option<[i16; 2]>,
     window: Option<Shown>,
 }
 
@@ -117,7 +119,7 @@ impl Format {
 
 impl Display {
     /// Connects to the display of this name, or to that in `DISPLAY`.
-    pub(crate) fn open(name: Option<&str>) -> Result<Display, Lost> {
+    pub(crate) fn open(name: Option<&str>, position: Option<[i16; 2]>) -> Result<Display, Lost> {
         let (connection, screen) = x11rb::connect(name)?;
         let setup = connection.setup();
         let root = setup.roots.get(screen).ok_or("the display has no screen")?;
@@ -160,6 +162,7 @@ impl Display {
             keys,
             first_key,
             delete_window,
+            position,
             window: None,
             connection,
         })
@@ -213,6 +216,7 @@ impl Display {
             height = ((height as f64 * scale) as usize).max(1);
         }
         let size = (width as u16, height as u16);
+        let [x, y] = self.position.unwrap_or_default();
         let window = c.generate_id()?;
         let events = EventMask::EXPOSURE
             | EventMask::STRUCTURE_NOTIFY
@@ -225,8 +229,8 @@ impl Display {
             screen.root_depth,
             window,
             screen.root,
-            0,
-            0,
+            x,
+            y,
             size.0,
             size.1,
             0,
@@ -258,6 +262,10 @@ impl Display {
         hints.set(c, window)?;
         let mut sizes = WmSizeHints::new();
         sizes.min_size = Some((32, 32));
+        if self.position.is_some() {
+            let by_user = WmSizeHintsSpecification::UserSpecified;
+            sizes.position = Some((by_user, i32::from(x), i32::from(y)));
+        }
         sizes.set_normal_hints(c, window)?;
         let context = c.generate_id()?;
         c.create_gc(context, window, &CreateGCAux::new())?;

@@ -222,6 +222,29 @@ fn the_screen_shows_the_picture() {
 }
 
 #[test]
+fn windows_open_where_the_program_wants() {
+    let Some(xvfb) = Xvfb::start() else { return };
+    let mut viewer = Viewer::builder("placed")
+        .display(&xvfb.name)
+        .position([30, 20])
+        .fps(120.0)
+        .build()
+        .expect("a viewer");
+    let person = Person::at(&xvfb.name);
+    let picture = picture(3);
+    let expected = Picture::from_fn(200, 100, |x, y| {
+        if x < 30 || y < 20 {
+            [0; 3]
+        } else {
+            picture.pixels[(y - 20) * 320 + x - 30]
+        }
+    });
+    show_until(&mut viewer, &picture, |_, _| {
+        person.screenshot(200, 100) == expected
+    });
+}
+
+#[test]
 fn keys_and_the_mouse_are_events() {
     let Some(xvfb) = Xvfb::start() else { return };
     let mut viewer = Viewer::builder("events")

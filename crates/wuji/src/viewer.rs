@@ -36,6 +36,7 @@ use crate::world::here;
 use std::borrow::Cow;
 use std::panic::Location;
 use wuji_ir::{Error, Result};
+pub use wuji_viewer::scene;
 pub use wuji_viewer::{
     Animation, Button, Canvas, Event, Frame, Framebuffer, Key, Light, Picture, Recording, Viewer,
     ViewerBuilder, light, opaque,

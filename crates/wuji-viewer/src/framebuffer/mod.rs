@@ -20,8 +20,10 @@
 
 mod color_map;
 mod font;
-mod shapes;
+mod image;
+pub(crate) mod shapes;
 mod text;
+pub(crate) mod vertices;
 
 pub use font::text_width;
 

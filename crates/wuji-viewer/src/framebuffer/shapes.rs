@@ -1,7 +1,7 @@
 //! Circles, lines, triangles and rectangles.
 
 use super::{Framebuffer, Pixel, blend, clip};
-use std::ops::DerefMut;
+use std::ops::{DerefMut, Range};
 
 /// A position in pixels.
 type Point = [f64; 2];
@@ -79,23 +79,9 @@ impl<P: DerefMut<Target = [Pixel]>> Framebuffer<P> {
 
     /// Fills a triangle: all pixels whose center is inside or on an edge.
     pub fn triangle(&mut self, corners: [Point; 3], color: Pixel) {
-        if !corners.as_flattened().iter().all(|c| c.is_finite()) {
-            return;
-        }
-        let [a, b, c] = corners;
-        let edges = [[a, b], [b, c], [c, a]].map(Edge::new);
-        let left = a[0].min(b[0]).min(c[0]);
-        let right = a[0].max(b[0]).max(c[0]);
-        for i in clip(left - 0.5, right - 0.5, self.width) {
-            let x = i as f64 + 0.5;
-            let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
-            for (first, last) in edges.iter().filter_map(|edge| edge.crossing(x)) {
-                low = low.min(first);
-                high = high.max(last);
-            }
-            let rows = clip(low - 0.5, high - 0.5, self.height);
-            self.column(i, rows).fill(color);
-        }
+        for_triangle(0..self.width, self.height, corners, |x, rows| {
+            self.column(x, rows).fill(color);
+        });
     }
 
     /// Fills a rectangle, given by its lower left corner and its extents.
@@ -143,8 +129,34 @@ impl Edge {
     }
 }
 
+/// Calls `fill` with each of these columns that a triangle touches, and with its rows.
+pub(crate) fn for_triangle(
+    columns: Range<usize>,
+    height: usize,
+    corners: [Point; 3],
+    mut fill: impl FnMut(usize, Range<usize>),
+) {
+    if !corners.as_flattened().iter().all(|c| c.is_finite()) {
+        return;
+    }
+    let [a, b, c] = corners;
+    let edges = [[a, b], [b, c], [c, a]].map(Edge::new);
+    let left = a[0].min(b[0]).min(c[0]);
+    let right = a[0].max(b[0]).max(c[0]);
+    let touched = clip(left - 0.5, right - 0.5, columns.end);
+    for i in touched.start.max(columns.start)..touched.end {
+        let x = i as f64 + 0.5;
+        let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
+        for (first, last) in edges.iter().filter_map(|edge| edge.crossing(x)) {
+            low = low.min(first);
+            high = high.max(last);
+        }
+        fill(i, clip(low - 0.5, high - 0.5, height));
+    }
+}
+
 /// Calls `paint` with the coordinates and the coverage of each pixel that a line touches.
-pub(super) fn for_line(
+pub(crate) fn for_line(
     size: [usize; 2],
     [begin, end]: [Point; 2],
     radius: f64,
