@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import wuji as ti
-from wuji.exceptions import NotYet
 
 
 @pytest.fixture
@@ -629,18 +628,6 @@ def test_color_conversions() -> None:
     assert ti.hex_to_rgb(np.array([0x3388FF, 0]))[0].tolist() == pytest.approx([0.2, 0])
 
 
-def test_ggui_is_rejected() -> None:
-    for make in (
-        lambda: ti.ui.Window("x", (8, 8)),
-        ti.ui.Scene,
-        ti.ui.Camera,
-        ti.ui.make_camera,
-        ti.ui.Canvas,
-        ti.ui.Gui,
-        ti.ui.check_ggui_availability,
-    ):
-        with pytest.raises(NotYet, match="GPU") as caught:
-            make()
-        assert caught.value.code == "W0607"
-    assert ti.ui.ProjectionMode.Perspective is not ti.ui.ProjectionMode.Orthogonal
-    assert ti.ui.LMB == "LMB" and ti.ui.GUI is ti.GUI
+def test_names_of_both_interfaces() -> None:
+    assert ti.ui.LMB == ti.GUI.LMB == "LMB" and ti.ui.GUI is ti.GUI
+    assert (ti.ui.PRESS, ti.ui.RELEASE, ti.ui.CAPSLOCK, ti.ui.SPACE) == ("Press", "Release", "CapsLock", " ")

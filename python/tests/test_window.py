@@ -175,6 +175,83 @@ def test_keys_and_buttons(display: Display) -> None:
     gui.close()
 
 
+class Program:
+    """A program with a `ti.ui.Window`, a slider and a button, and a camera that follows the user."""
+
+    def __init__(self) -> None:
+        self.window = ti.ui.Window("program", (WIDTH, HEIGHT), pos=(40, 20))
+        self.camera, self.value, self.clicks = ti.ui.Camera(), 0.0, 0
+        self.camera.position(0, 0, 3)
+        self.camera.lookat(0, 0, 0)
+
+    def frame(self) -> None:
+        canvas, scene, gui = self.window.get_canvas(), self.window.get_scene(), self.window.get_gui()
+        canvas.set_background_color((0.25, 0.5, 0.75))
+        self.camera.track_user_inputs(self.window, movement_speed=0.01, hold_key=ti.ui.RMB)
+        scene.set_camera(self.camera)
+        scene.ambient_light((1, 1, 1))
+        scene.particles(np.array([[0.0, 0.0, 0.0]]), radius=0.5, color=(1, 0.5, 0))
+        canvas.scene(scene)
+        with gui.sub_window("panel", 0, 0, 0.5, 0.5) as panel:
+            self.value = panel.slider_float("value", self.value, 0, 1)
+            self.clicks += panel.button("button")
+        self.window.show()
+
+    def until(self, what: Any) -> None:
+        until(lambda: (self.frame(), what())[1])
+
+
+def test_ui_window(display: Display) -> None:
+    program = Program()
+    window = program.window
+    assert window._window is not None and window.running
+
+    def shown() -> bool:
+        # The window is 40 pixels from the left and 20 from the top of the screen, which `screenshot` shows in part.
+        screen = display.screenshot()
+        return screen[200, HEIGHT - 20 - 120].tolist() == [255, 127, 0] and screen[300, HEIGHT - 220].tolist() == [63, 127, 191]
+
+    program.until(shown)
+    assert display.screenshot()[20, 100].tolist() == [0, 0, 0]
+    user = InputSimulator(display.name)
+    # The slider follows the mouse: from 8 to 101 of 160 pixels, in the first row of the panel.
+    user.do(InputSimulator.MOVE, x=40 + 55, y=20 + 34)
+    user.do(InputSimulator.PRESS_BUTTON, 1)
+    program.until(lambda: 0.4 < program.value < 0.6)
+    assert window.is_pressed(ti.ui.LMB) and window.get_event(ti.ui.PRESS) and window.event.key == ti.ui.LMB
+    user.do(InputSimulator.RELEASE_BUTTON, 1)
+    program.until(lambda: window.get_event(ti.ui.RELEASE))
+    user.do(InputSimulator.MOVE, x=40 + 20, y=20 + 58)
+    user.do(InputSimulator.PRESS_BUTTON, 1)
+    user.do(InputSimulator.RELEASE_BUTTON, 1)
+    program.until(lambda: program.clicks == 1)
+    # The right button and the mouse turn the camera; keys move it.
+    user.do(InputSimulator.PRESS_BUTTON, 3)
+    program.until(lambda: window.is_pressed(ti.ui.RMB))
+    user.do(InputSimulator.MOVE, x=40 + 60, y=20 + 58)
+    program.until(lambda: program.camera.curr_lookat[0] != 0)
+    user.do(InputSimulator.PRESS_KEY, KEY_A)
+    program.until(lambda: program.camera.curr_position[0] != 0)
+    x, y = window.get_cursor_pos()
+    assert x == pytest.approx(60 / WIDTH, abs=0.02) and y == pytest.approx(1 - 58 / HEIGHT, abs=0.02)
+    assert program.clicks == 1
+    display.server.kill()
+    display.server.wait()
+    program.until(lambda: not window.running)
+    window.destroy()
+
+
+def test_ui_window_limits_the_frame_rate(display: Display) -> None:
+    # The display resets itself when its last window is gone.
+    windows = [ti.ui.Window("pace", (32, 32), **options) for options in ({"fps_limit": 50}, {"fps_limit": 60, "vsync": True}, {"vsync": True})]
+    for window in windows:
+        window.show()
+        started = time.perf_counter()
+        for _ in range(10):
+            window.show()
+        assert time.perf_counter() - started > 0.14
+
+
 def test_imshow_returns_when_the_window_closes(display: Display) -> None:
     import threading
 
@@ -190,3 +267,7 @@ def test_without_a_display(monkeypatch: pytest.MonkeyPatch) -> None:
     assert gui._window is None and gui.running
     gui.show()
     assert gui.running and gui.frame == 1
+    window = ti.ui.Window("none", (8, 8))
+    assert window._window is None and window.running
+    window.show()
+    assert window.running and window.get_events() == []

@@ -496,9 +496,10 @@ class SparseSolver:
 class Window:
     """A window on the display; raises `OSError` without one."""
 
-    def __new__(cls, title: str) -> Window: ...
+    def __new__(cls, title: str, position: Sequence[int] | None = None) -> Window: ...
     def show(self, canvas: Canvas) -> None:
         """Show a frame. The first one opens the window and sets its size."""
+    def show_frame(self, frame: Frame) -> None: ...
     def events(self) -> list[tuple[str, str, bool, float, float]]:
         """Return the events since the last call.
 
@@ -541,6 +542,67 @@ class Canvas:
         """Draw a scalar field as colors: those of [0, 1], or of the range of its finite values."""
     def rows(self) -> bytes:
         """Return rows of RGB from top to bottom, one byte per channel."""
+
+@final
+class Frame:
+    """The picture of a `ui.Window`: RGBA floats and depths, column by column from the left and each column upwards.
+
+    Arrays are contiguous: f32 with rows of vectors, u32 for indices. Positions are normalized to [0, 1]; radii and widths are relative to the
+    height. Colors have one row of RGBA for all vertices, or one for each.
+    """
+
+    def __new__(cls, width: int, height: int) -> Frame: ...
+    def clear(self, color: Sequence[float]) -> None:
+        """Start a new picture."""
+    def set_image(self, image: object) -> None:
+        """Fill everything with an image of shape ``(w, h, 4)``, stretched to the frame. Alpha is ignored."""
+    def contour(self, values: object, low: float, high: float) -> None: ...
+    def circles(self, centers: object, radii: object, color: object) -> None: ...
+    def lines(self, vertices: object, index: object | None, width: float, color: object) -> None: ...
+    def triangles(self, vertices: object, index: object | None, color: object) -> None: ...
+    def scene(self, scene: Scene) -> None: ...
+    def rectangle(self, corner: Sequence[int], extents: Sequence[int], color: Sequence[float]) -> None:
+        """Draw a color with alpha over a rectangle, in pixels from the lower left corner."""
+    def text(self, content: str, at: Sequence[float], size: float, color: Sequence[float]) -> None:
+        """Draw text. ``at`` is the upper left corner of its first line, in pixels from the lower left corner."""
+    def pixels(self) -> bytes:
+        """Return floats of red, green, blue and alpha in [0, 1]."""
+    def depths(self) -> bytes:
+        """Return floats: 1 at the near plane of the camera, 0 at its far plane and where nothing is."""
+    def rows(self) -> bytes:
+        """Return rows of RGB from top to bottom, one byte per channel."""
+
+# Position, point to look at, direction up, near plane, far plane.
+_Eye: TypeAlias = tuple[Sequence[float], Sequence[float], Sequence[float], float, float]
+
+def camera_matrices(eye: _Eye, fov: float | None, edges: Sequence[float], aspect: float) -> tuple[list[list[float]], list[list[float]]]:
+    """Return the rows of the matrices for column vectors: world to camera space, and camera to clip space.
+
+    ``fov`` is in degrees; without it, rays are parallel, between the edges left, right, bottom and top.
+    """
+
+@final
+class Scene:
+    """Meshes, particles, lines, lights and a camera. What cannot be drawn raises `ValueError`."""
+
+    def __new__(cls) -> Scene: ...
+    def set_camera(self, eye: _Eye, fov: float | None, edges: Sequence[float]) -> None: ...
+    def ambient_light(self, color: Sequence[float]) -> None: ...
+    def point_light(self, position: Sequence[float], color: Sequence[float]) -> None: ...
+    def mesh(
+        self,
+        vertices: object,
+        index: object | None,
+        normals: object | None,
+        color: object,
+        two_sided: bool,
+        wireframe: bool,
+        transforms: object | None,  # rows of matrices
+    ) -> None: ...
+    def particles(self, centers: object, radius: float, radii: object | None, color: object) -> None: ...
+    def lines(self, vertices: object, index: object | None, width: float, color: object) -> None: ...
+    def take(self) -> Scene:
+        """Move everything but the camera and the ambient light to a new scene."""
 
 def text_width(content: str, size: float) -> float:
     """Return the width of a text in pixels."""

@@ -1,6 +1,7 @@
-//! The window of `GUI`: shows frames, returns events.
+//! The window of `GUI` and `ui.Window`: shows frames, returns events.
 
 use crate::canvas::Canvas;
+use crate::frame::Frame;
 use pyo3::prelude::*;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use wuji_viewer::{Button, Event, Key, Viewer};
@@ -17,21 +18,30 @@ type WindowEvent = (&'static str, String, bool, f32, f32);
 #[pymethods]
 impl Window {
     #[new]
-    fn new(title: &str) -> PyResult<Window> {
+    #[pyo3(signature = (title, position=None))]
+    fn new(title: &str, position: Option<[i16; 2]>) -> PyResult<Window> {
         // The caller limits the frame rate and handles Escape.
-        let viewer = Viewer::builder(title)
+        let mut builder = Viewer::builder(title)
             .headless(false)
             .close_on_escape(false)
-            .fps(f64::INFINITY)
-            .build()?;
+            .fps(f64::INFINITY);
+        if let Some(position) = position {
+            builder = builder.position(position);
+        }
         Ok(Window {
-            viewer: Mutex::new(viewer),
+            viewer: Mutex::new(builder.build()?),
         })
     }
 
     /// Shows a frame. The first one opens the window.
     fn show(&self, py: Python<'_>, canvas: &Canvas) -> PyResult<()> {
         let picture = canvas.picture(py);
+        Ok(py.detach(|| self.viewer().show(&picture))?)
+    }
+
+    /// Shows the frame of a `ui.Window`.
+    fn show_frame(&self, py: Python<'_>, frame: &Frame) -> PyResult<()> {
+        let picture = frame.picture(py);
         Ok(py.detach(|| self.viewer().show(&picture))?)
     }
 

@@ -14,7 +14,7 @@ from ..lang.dtypes import DataType, is_integral, is_real, is_signed
 from ..lang.enums import Layout
 from ..lang.snode import SNode
 
-GGUI_AVAILABLE = False
+GGUI_AVAILABLE = True
 
 
 def with_cuda() -> bool:

@@ -107,6 +107,7 @@ _ELSEWHERE: dict[str, tuple[str, str] | str] = {
     "NdarrayTypeMetadata": ("lang.ndarray", "NdarrayTypeInfo"),
     "PyTaichi": (_IMPL, "_Runtime"),
     "SNodeTree": "lang.snode",
+    "SceneV2": ("ui", "Scene"),
     "SharedArray": "simt.block",
     "TaichiOperations": ("lang.operators", "Operators"),
     "_Axis": ("lang.snode", "Axis"),
@@ -184,7 +185,7 @@ _INSTEAD = {
     "profiler.metrics": "hardware counters are not implemented; use `ti.profiler.print_kernel_profiler_info`",
     "profiler": "use the functions of `ti.profiler`, such as `query_kernel_profiler_info`",
     "tools.video": "use `ti.tools.VideoManager`, or the commands `wuji gif` and `wuji video`",
-    "ui": "it belongs to 3-D windows, which are not implemented yet; `ti.GUI` draws in 2-D",
+    "ui": "it is internal to Taichi's renderer; use `ti.ui.Window`, its canvas and its scene",
     "ui.gui": "use the methods of `ti.GUI`",
 }
 

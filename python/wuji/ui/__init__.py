@@ -1,64 +1,37 @@
-"""User interface: `GUI` draws on the CPU. `Window` and its classes (GGUI) need GPU rendering and are not implemented yet."""
+"""User interface. `Window` draws pictures of the plane and of space (GGUI); `GUI` draws pictures of the plane. Both draw on the CPU."""
 
 from __future__ import annotations
 
-import enum
-from typing import Any
-
-from ..lang.missing import refuse
+from .camera import Camera, ProjectionMode, make_camera
+from .constants import (
+    ALT,
+    BACKSPACE,
+    CAPSLOCK,
+    CTRL,
+    DOWN,
+    ESCAPE,
+    LEFT,
+    LMB,
+    MMB,
+    PRESS,
+    RELEASE,
+    RETURN,
+    RIGHT,
+    RMB,
+    SHIFT,
+    SPACE,
+    TAB,
+    UP,
+)
+from .drawing import Canvas
 from .gui import GUI, hex_to_rgb, rgb_to_hex
-
-SHIFT, ALT, CTRL = GUI.SHIFT, GUI.ALT, GUI.CTRL
-ESCAPE, RETURN, TAB, BACKSPACE, SPACE, CAPSLOCK = GUI.ESCAPE, GUI.RETURN, GUI.TAB, GUI.BACKSPACE, GUI.SPACE, GUI.CAPSLOCK
-UP, DOWN, LEFT, RIGHT = GUI.UP, GUI.DOWN, GUI.LEFT, GUI.RIGHT
-LMB, MMB, RMB = GUI.LMB, GUI.MMB, GUI.RMB
-PRESS, RELEASE = "Press", "Release"
-
-_FEATURE = "GPU-rendered windows"
-
-
-class ProjectionMode(enum.Enum):
-    """Projection of a camera."""
-
-    Perspective = 0
-    Orthogonal = 1
-
-
-class _Missing:
-    """Base class of placeholders that raise `NotYet` when instantiated."""
-
-    def __new__(cls, *_: Any, **__: Any) -> Any:
-        refuse(f"ui.{cls.__name__}", _FEATURE)
-
-
-class Window(_Missing):
-    """Not implemented yet: a GPU-rendered window. Use `GUI` for a window drawn on the CPU."""
-
-
-class Canvas(_Missing):
-    """Not implemented yet: the drawing area of a `Window`."""
-
-
-class Scene(_Missing):
-    """Not implemented yet: meshes, particles and lights."""
-
-
-class Camera(_Missing):
-    """Not implemented yet: the camera of a scene."""
-
-
-class Gui(_Missing):
-    """Not implemented yet: widgets of a `Window`."""
-
-
-def make_camera() -> Any:
-    """Not implemented yet."""
-    refuse("ui.make_camera", _FEATURE)
+from .imgui import Gui
+from .scene import Scene
+from .window import Window
 
 
 def check_ggui_availability() -> None:
-    """Raise `NotYet`: GPU-rendered windows are not implemented yet."""
-    refuse("ui.Window", _FEATURE)
+    """Do nothing: windows are drawn on the CPU, on every machine."""
 
 
 __all__ = [

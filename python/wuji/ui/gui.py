@@ -32,6 +32,7 @@ from ..lang.dtypes import f32, f64, u8
 from ..lang.field import MatrixField
 from . import widgets
 from .canvas import ArgumentError, each, new_canvas, numbers, pair, rows, rows_of
+from .pace import Pace
 
 
 class EType(enum.IntEnum):
@@ -139,11 +140,10 @@ class GUI:
         self._cursor = (0.0, 0.0)
         self._events: deque[Event] = deque()
         self._widgets = widgets.Panel(self.canvas)
-        self._interval = 1 / 60
-        self._due = 0.0
+        self._pace = Pace(60)
         self._window: Any = None
         if self.get_bool_environ("TI_GUI_SHOW", show_gui):
-            self._window = _open_window(name)
+            self._window = open_window(name)
 
     @staticmethod
     def get_bool_environ(key: str, default: bool) -> bool:
@@ -176,11 +176,11 @@ class GUI:
     @property
     def fps_limit(self) -> float | None:
         """Maximum number of frames per second; ``None`` or 0 for no limit."""
-        return 1 / self._interval if self._interval else None
+        return self._pace.fps
 
     @fps_limit.setter
     def fps_limit(self, value: float | None) -> None:
-        self._interval = 1 / value if value else 0.0
+        self._pace.fps = value
 
     def close(self) -> None:
         """Close the window."""
@@ -200,17 +200,10 @@ class GUI:
             imwrite(top_down.swapaxes(0, 1)[:, ::-1], file)
         elif self._window is not None:
             self._window.show(self.canvas)
-            self._wait()
+            self._pace.wait()
             self._poll_events()
         self.frame += 1
         self.clear()
-
-    def _wait(self) -> None:
-        now = time.perf_counter()
-        if self._interval and self._due > now:
-            time.sleep(self._due - now)
-            now = self._due
-        self._due = now + self._interval
 
     def get_image(self) -> npt.NDArray[np.float32]:
         """Return a copy of the frame drawn so far: RGBA in [0, 1], indexed ``[x, y]``."""
@@ -496,17 +489,17 @@ class GUI:
 _warned = False
 
 
-def _open_window(name: str) -> Any:
+def open_window(name: str, position: tuple[int, int] | None = None) -> Any:
     """Open a window; return None without a display."""
     global _warned
     from .. import _native
 
     try:
-        return _native.Window(name)
+        return _native.Window(name, position)
     except OSError as error:
         if not _warned:
             _warned = True
-            print(f"[Wuji] {error}; GUI draws offscreen", file=sys.stderr)
+            print(f"[Wuji] {error}; windows are drawn offscreen", file=sys.stderr)
         return None
 
 
