@@ -22,7 +22,7 @@ pub const SURFACE: Application = Application {
     tolerance: 1e-5,
     lines: counted,
     kernels: "conv",
-    cuda: |size| on_device(side(size), &surface(side(size))),
+    cuda: Some(|size| on_device(side(size), &surface(side(size)))),
 };
 
 /// A tenth of the voxels: the solid body.
@@ -31,7 +31,7 @@ pub const SOLID: Application = Application {
     title: "Sparse CNN, 10%",
     ours: |world, size| ours(world, side(size), &solid(side(size))),
     reference: |pool, size| reference(pool, side(size), &solid(side(size))),
-    cuda: |size| on_device(side(size), &solid(side(size))),
+    cuda: Some(|size| on_device(side(size), &solid(side(size)))),
     ..SURFACE
 };
 

@@ -29,7 +29,7 @@ pub const FEM: Application = Application {
         )
     },
     kernels: "fem",
-    cuda: on_device,
+    cuda: Some(on_device),
 };
 
 /// The array-of-structures layout of the same program.

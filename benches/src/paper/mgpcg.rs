@@ -27,7 +27,7 @@ pub const MGPCG: Application = Application {
         )
     },
     kernels: "mgpcg",
-    cuda: |size| by_colour::solver(side(size) as usize),
+    cuda: Some(|size| by_colour::solver(side(size) as usize)),
 };
 
 /// When to stop.

@@ -1,4 +1,4 @@
-//! MLS-MPM of an elastic body: particles in a generated dragon, corotated elasticity, a sparse grid.
+//! MLS-MPM: particles in a generated dragon of an elastic material, snow, sand or a fluid, on a sparse grid.
 
 use std::sync::Arc;
 
@@ -19,18 +19,67 @@ pub const MPM: Application = Application {
     title: "MLS-MPM",
     size: |size| format!("{} in {1}^3", count(size), side(size)),
     ours: |world, size| ours(world, size, PAPER, Memory::Sorted),
-    reference,
+    reference: |pool, size| reference(pool, size, Material::Corotated),
     tolerance: 2e-4,
     lines: || {
-        let ours = include_str!("../../../examples/src/apps/mpm3d.rs");
+        let model = include_str!("../../../examples/src/apps/mpm3d/material.rs");
         (
             lines::count(include_str!("reference/mpm.rs"), &["substep"]),
-            lines::count(ours, &["kernels", "layout", "substep"]),
+            counted() + lines::count(model, &["corotated"]),
         )
     },
     kernels: "mpm",
-    cuda: on_device,
+    cuda: Some(on_device),
 };
+
+/// Lines of code without those of a material.
+fn counted() -> usize {
+    let ours = include_str!("../../../examples/src/apps/mpm3d.rs");
+    lines::count(ours, &["kernels", "layout", "substep"])
+}
+
+/// The other materials, which the paper shows and does not measure.
+pub const MATERIALS: [Application; 3] = [
+    Application {
+        name: "mpm_snow",
+        title: "MLS-MPM, snow",
+        ours: |world, size| of_material(world, size, Material::Snow),
+        reference: |pool, size| reference(pool, size, Material::Snow),
+        ..PLASTIC
+    },
+    Application {
+        name: "mpm_sand",
+        title: "MLS-MPM, sand",
+        ours: |world, size| of_material(world, size, Material::Sand),
+        reference: |pool, size| reference(pool, size, Material::Sand),
+        ..PLASTIC
+    },
+    Application {
+        name: "mpm_fluid",
+        title: "MLS-MPM, fluid",
+        ours: |world, size| of_material(world, size, Material::Fluid),
+        reference: |pool, size| reference(pool, size, Material::Fluid),
+        ..PLASTIC
+    },
+];
+
+/// Without a reference in CUDA. The models of the reference are the text of ours, compiled as plain Rust.
+const PLASTIC: Application = Application {
+    lines: || {
+        let model = include_str!("../../../examples/src/apps/mpm3d/material.rs");
+        let models = lines::count(model, &["corotated", "materials"]);
+        (
+            lines::count(include_str!("reference/mpm.rs"), &["substep", "pointwise"]) + models,
+            counted() + models,
+        )
+    },
+    cuda: None,
+    ..MPM
+};
+
+fn of_material(world: &World, size: Size, material: Material) -> wuji::Result<Box<dyn Contender>> {
+    made_of(world, size, material, PAPER, Memory::Sorted)
+}
 
 /// The order of particles in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,11 +140,6 @@ fn count(size: Size) -> usize {
     }
 }
 
-/// The time step of the example at this resolution.
-fn time_step(n: i32) -> f32 {
-    4e-5 * (128.0 / n as f32).min(1.0)
-}
-
 /// Eight particles in each cell of a falling and turning dragon that is stretched and sheared, by block.
 fn particles(size: Size) -> Vec<Particle> {
     let n = side(size);
@@ -143,11 +187,21 @@ fn ours(
     storage: Storage,
     memory: Memory,
 ) -> wuji::Result<Box<dyn Contender>> {
+    made_of(world, size, Material::Corotated, storage, memory)
+}
+
+fn made_of(
+    world: &World,
+    size: Size,
+    material: Material,
+    storage: Storage,
+    memory: Memory,
+) -> wuji::Result<Box<dyn Contender>> {
     let start = particles(size);
     let order = order(start.len(), memory);
     let all: Vec<Particle> = order.iter().map(|p| start[*p as usize]).collect();
-    let (n, material) = (side(size), Material::Corotated);
-    let mut mpm = Mpm3d::with_particles(world, n, &all, Variant::Buckets, material, storage)?;
+    let (n, variant) = (side(size), Variant::Buckets);
+    let mut mpm = Mpm3d::with_particles(world, n, &all, variant, material, storage)?;
     let particles = mpm.particles().clone();
     let world = world.clone();
     let run = move || {
@@ -161,8 +215,33 @@ fn ours(
     Ok(launches(run, view))
 }
 
-fn reference(pool: &Arc<Pool>, size: Size) -> Box<dyn Contender> {
-    let flat = |m: Mat3| std::array::from_fn(|e| m.0[e / 3][e % 3]);
+/// A matrix, row by row.
+fn flat(m: Mat3) -> [f32; 9] {
+    std::array::from_fn(|e| m.0[e / 3][e % 3])
+}
+
+/// The response of a particle, by the text of the example, compiled as plain Rust.
+fn respond(material: Material, f: [f32; 9], history: f32) -> by_hand::Response {
+    let f = Matrix(std::array::from_fn(|r| {
+        std::array::from_fn(|c| f[3 * r + c])
+    }));
+    let response = material.respond(f, history);
+    (flat(response.f), response.history, flat(response.stress))
+}
+
+/// The same material of the reference.
+fn by_hand_material(material: Material) -> by_hand::Material {
+    use by_hand::{Elastic, Material as Own};
+    match material {
+        Material::NeoHookean => Own::Elastic(Elastic::NeoHookean),
+        Material::Corotated => Own::Elastic(Elastic::Corotated),
+        Material::Snow => Own::Pointwise(|f, h| respond(Material::Snow, f, h)),
+        Material::Sand => Own::Pointwise(|f, h| respond(Material::Sand, f, h)),
+        Material::Fluid => Own::Pointwise(|f, h| respond(Material::Fluid, f, h)),
+    }
+}
+
+fn reference(pool: &Arc<Pool>, size: Size, material: Material) -> Box<dyn Contender> {
     let particles: Vec<by_hand::Particle> = particles(size)
         .iter()
         .map(|p| by_hand::Particle {
@@ -172,9 +251,9 @@ fn reference(pool: &Arc<Pool>, size: Size) -> Box<dyn Contender> {
             f: flat(p.f),
         })
         .collect();
-    let (n, dt) = (side(size), time_step(side(size)));
-    let material = by_hand::Material::Corotated;
-    let state = State::new(n as usize, particles, dt, material, pool.threads());
+    let (n, dt) = (side(size), material.time_step(side(size)));
+    let law = (by_hand_material(material), material.fresh());
+    let state = State::new(n as usize, particles, dt, law, pool.threads());
     let pool = Arc::clone(pool);
     let numbers = order(count(size), Memory::Sorted);
     made(
@@ -207,7 +286,11 @@ fn on_device(size: Size) -> wuji::Result<Cuda> {
         device.alloc(count as u64 * 4)?,
     );
     let (nodes, totals) = (device.alloc(blocks * 64 * 16)?, device.alloc(64)?);
-    let (all, cells, dt) = (count as u64, n as u64, float(time_step(n)));
+    let (all, cells, dt) = (
+        count as u64,
+        n as u64,
+        float(Material::Corotated.time_step(n)),
+    );
     let of = |threads: u64| threads.div_ceil(256) as u32;
     let moved = [
         particles, order, begins, counts, occupied, table, nodes, totals, cells, dt,

@@ -2,9 +2,9 @@
 
 use std::io::Write;
 
-use super::cuda;
+use super::cuda::{self, Cuda};
 use super::measure::{Code, Device, Request, Running, Threads, Variant, agree, compare};
-use super::{ALL, Ablation, Application, ablations};
+use super::{ALL, Ablation, Application, MATERIALS, Size, ablations};
 use crate::measure::{Pair, Row};
 use crate::sparse::ablation::ACCESS;
 
@@ -31,17 +31,26 @@ impl Sink {
 /// Measures what the filter accepts and prints the tables.
 pub fn print(request: &Request<'_>, wanted: impl Fn(&str) -> bool) -> Result<(), String> {
     let mut sink = Sink::open(request.json)?;
-    let applications: Vec<&Application> = ALL.iter().filter(|a| wanted(a.name)).collect();
+    let chosen = |all: &'static [Application]| -> Vec<&Application> {
+        all.iter().filter(|a| wanted(a.name)).collect()
+    };
+    let (applications, materials) = (chosen(&ALL), chosen(&MATERIALS));
     let tables: Vec<Ablation> = ablations(request.device)
         .into_iter()
         .filter(|table| wanted(table.name))
         .collect();
-    if applications.is_empty() && tables.is_empty() {
+    if applications.is_empty() && materials.is_empty() && tables.is_empty() {
         return Err("no application matches; `--paper --list` shows all".into());
     }
     let mut failures = Failures::default();
-    if !applications.is_empty() {
-        overview(request, &applications, &mut sink, &mut failures);
+    for (title, rows) in [
+        ("Table 2.1: times in ms, lines of code", applications),
+        (
+            "Materials of MLS-MPM: times in ms, lines of code",
+            materials,
+        ),
+    ] {
+        overview(request, title, &rows, &mut sink, &mut failures);
     }
     for table in &tables {
         let done = ablation(request, table, &mut sink, &mut failures);
@@ -75,7 +84,7 @@ impl Failures {
 
 /// Names and sizes of everything that can be measured.
 pub fn list(request: &Request<'_>) {
-    for application in &ALL {
+    for application in ALL.iter().chain(&MATERIALS) {
         println!(
             "{:<21} {}",
             application.name,
@@ -120,14 +129,18 @@ fn full(application: &Application) -> Variant {
     }
 }
 
-/// Table 2.1.
+/// Table 2.1: applications against their references. Nothing without applications.
 fn overview(
     request: &Request<'_>,
+    title: &str,
     applications: &[&Application],
     sink: &mut Sink,
     failures: &mut Failures,
 ) {
-    println!("Table 2.1: times in ms, lines of code\n");
+    if applications.is_empty() {
+        return;
+    }
+    println!("{title}\n");
     println!(
         "| benchmark | size | reference | -Opt | +Opt | reference : +Opt | -Opt : +Opt | lines of the reference | lines of ours |"
     );
@@ -136,11 +149,11 @@ fn overview(
     for application in applications {
         let size = (application.size)(request.size);
         eprintln!("{}, {size}", application.name);
-        let against = failures.note(by_hand(request, application, sink));
+        let against = failures.note(by_hand(request, application, sink)).flatten();
         let less = failures.note(optimizations(request, application, sink));
         let (theirs, ours) = lines_of_code(request, application);
         let shown = |pair: Option<Pair>, value: &dyn Fn(Pair) -> String| {
-            pair.map_or_else(|| "failed".into(), value)
+            pair.map_or_else(String::new, value)
         };
         println!(
             "| {} | {size} | {} | {} | {} | {} | {} | {theirs} | {ours} |",
@@ -161,9 +174,9 @@ fn overview(
 /// Lines of the reference that was measured, and of ours.
 fn lines_of_code(request: &Request<'_>, application: &Application) -> (usize, usize) {
     let (theirs, ours) = (application.lines)();
-    match request.device {
-        Device::Cpu => (theirs, ours),
-        Device::Gpu => (cuda::lines(application.kernels), ours),
+    match (request.device, application.cuda) {
+        (Device::Gpu, Some(_)) => (cuda::lines(application.kernels), ours),
+        (Device::Gpu, None) | (Device::Cpu, _) => (theirs, ours),
     }
 }
 
@@ -202,12 +215,12 @@ fn milliseconds(seconds: f64) -> String {
 }
 
 /// Ours against the reference. On a GPU the results are compared with those of the reference on the CPU, and the times with those
-/// of the reference in CUDA.
+/// of the reference in CUDA, if there is one.
 fn by_hand(
     request: &Request<'_>,
     application: &Application,
     sink: &mut Sink,
-) -> Result<Pair, String> {
+) -> Result<Option<Pair>, String> {
     let mut ours = request.start(&full(application))?;
     let mut reference = (application.reference)(&request.pool, request.size);
     agree(
@@ -217,23 +230,25 @@ fn by_hand(
         application.tolerance,
     )?;
     let code = ours.code();
-    let pair = match request.device {
-        Device::Cpu => request.against(&mut ours, &mut *reference)?,
-        Device::Gpu => on_device(request, application, &mut ours)?,
+    let pair = match (request.device, application.cuda) {
+        (Device::Cpu, _) => request.against(&mut ours, &mut *reference)?,
+        (Device::Gpu, Some(make)) => on_device(request, application, make, &mut ours)?,
+        (Device::Gpu, None) => return Ok(None),
     };
     let size = (application.size)(request.size);
     sink.write(&row(request, application.name, size, "ms", pair, code))?;
-    Ok(pair)
+    Ok(Some(pair))
 }
 
 /// Device times of ours, which has run once, and of the reference in CUDA, after a comparison of their results.
 fn on_device(
     request: &Request<'_>,
     application: &Application,
+    make: fn(Size) -> wuji::Result<Cuda>,
     ours: &mut Running,
 ) -> Result<Pair, String> {
     let text = |e: wuji::Error| e.to_string();
-    let mut by_hand = (application.cuda)(request.size).map_err(text)?;
+    let mut by_hand = make(request.size).map_err(text)?;
     by_hand.run().map_err(text)?;
     let (theirs, found) = (by_hand.result().map_err(text)?, ours.contender.result()?);
     let name = format!("{} in CUDA", application.name);

@@ -33,7 +33,7 @@ pub const VOLUME: Application = Application {
         )
     },
     kernels: "volume",
-    cuda: on_device,
+    cuda: Some(on_device),
 };
 
 const BOUNCES: i32 = 128;

@@ -6,7 +6,7 @@ use wuji_examples::apps::{self, App, Scale, noise};
 
 use crate::case::{Contender, made};
 use crate::measure::Row;
-use crate::paper::reference::mpm::{Material, Particle, State};
+use crate::paper::reference::mpm::{Elastic, Material, Particle, State};
 use crate::study::{Bench, Side, Study, agree};
 
 /// Nodes along each axis, as in the example.
@@ -106,7 +106,7 @@ impl Study for SparseMpm {
                     N,
                     (0..COUNT).map(start).collect(),
                     DT,
-                    Material::NeoHookean,
+                    (Material::Elastic(Elastic::NeoHookean), 0.0),
                     pool.threads(),
                 ),
                 move |s| s.substep(&pool),

@@ -53,8 +53,8 @@ pub enum Scale {
     Small,
 }
 
-/// All applications, in the order of the paper.
-pub const ALL: [Entry; 7] = [
+/// All applications, in the order of the paper; the material point method with several materials.
+pub const ALL: [Entry; 10] = [
     Entry {
         name: "mpm3d",
         unit: "substep",
@@ -72,6 +72,24 @@ pub const ALL: [Entry; 7] = [
         unit: "substep",
         steps: 600,
         make: |world, scale| mpm3d::app(world, scale, mpm3d::Variant::Unbounded),
+    },
+    Entry {
+        name: "mpm3d_snow",
+        unit: "substep",
+        steps: 600,
+        make: |world, scale| mpm3d::material_app(world, scale, mpm3d::Material::Snow),
+    },
+    Entry {
+        name: "mpm3d_sand",
+        unit: "substep",
+        steps: 600,
+        make: |world, scale| mpm3d::material_app(world, scale, mpm3d::Material::Sand),
+    },
+    Entry {
+        name: "mpm3d_fluid",
+        unit: "substep",
+        steps: 600,
+        make: |world, scale| mpm3d::material_app(world, scale, mpm3d::Material::Fluid),
     },
     Entry {
         name: "fem",

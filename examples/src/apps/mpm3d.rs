@@ -1,27 +1,24 @@
-//! Three-dimensional MLS-MPM of elastic bodies on a sparse grid.
+//! Three-dimensional MLS-MPM on a sparse grid, of jelly, snow, sand or a fluid.
 //!
 //! Blocks of the grid are activated and deactivated as particles move. In the bucket variants, each block has a list of
 //! its particles, rebuilt in each substep, and particles are processed block by block. In the plain variant, particles
 //! are processed in memory order. The unbounded variant has a hash node at the root, a floor, and no walls.
 
+mod material;
+mod scene;
+
+pub use material::{Material, Response};
+
 use super::balls::Balls;
 use super::fem::Order;
-use super::{App, Scale, noise};
+use super::{App, Scale};
+use material::{Apply, Constitutive};
 use wuji::prelude::*;
 use wuji::viewer::Picture;
-use wuji::viewer::light;
 use wuji::{Cells, Result};
 
 /// Nodes along each side of a block.
 pub const BLOCK: i32 = 4;
-/// The speed of sound is 82 per second: half a node per step on a grid of 128.
-const DT: f32 = 4e-5;
-/// The largest resolution for this time step (CFL condition).
-const MOST_NODES: f32 = 128.0;
-const E: f32 = 5e3;
-const POISSON: f32 = 0.3;
-const MU: f32 = E / (2.0 * (1.0 + POISSON));
-const LAMBDA: f32 = E * POISSON / ((1.0 + POISSON) * (1.0 - 2.0 * POISSON));
 const GRAVITY: f32 = 9.8;
 /// Boundary cells at each wall.
 const WALL: i32 = 3;
@@ -38,45 +35,6 @@ pub struct Particle {
     pub c: Mat3,
     /// Deformation gradient.
     pub f: Mat3,
-}
-
-/// An elastic material.
-#[func]
-trait Elastic {
-    /// Kirchhoff stress of a deformation.
-    fn stress(self, f: Mat3) -> Mat3;
-}
-
-/// Neo-Hookean elasticity.
-#[derive(Element, Clone, Copy, Debug, PartialEq)]
-struct NeoHookean {
-    mu: f32,
-    lambda: f32,
-}
-
-#[func]
-impl Elastic for NeoHookean {
-    fn stress(self, f: Mat3) -> Mat3 {
-        (f * f.transpose() - Mat3::identity()) * self.mu
-            + Mat3::identity() * (self.lambda * f.determinant().ln())
-    }
-}
-
-/// Fixed corotated elasticity.
-#[derive(Element, Clone, Copy, Debug, PartialEq)]
-struct Corotated {
-    mu: f32,
-    lambda: f32,
-}
-
-#[func]
-impl Elastic for Corotated {
-    fn stress(self, f: Mat3) -> Mat3 {
-        let (u, sigma, v) = f.svd();
-        let j = sigma.x * sigma.y * sigma.z;
-        (f - u * v.transpose()) * f.transpose() * (2.0 * self.mu)
-            + Mat3::identity() * (self.lambda * (j - 1.0) * j)
-    }
 }
 
 /// Quadratic B-spline weights of the three nodes around a particle along each axis, one row per node.
@@ -150,31 +108,41 @@ impl Home for Centred {
     }
 }
 
-/// The time step.
-#[func]
-fn time_step(n: f32) -> f32 {
-    DT * (MOST_NODES / n).min(1.0)
+/// The grid, and the time step.
+#[derive(Element, Clone, Copy, Debug, PartialEq)]
+struct Scene {
+    /// Nodes along each axis.
+    n: f32,
+    dt: f32,
 }
 
 /// Particle to grid (P2G): updates the deformation and scatters mass and momentum.
 #[func]
-fn scatter<M: Elastic + Element>(
+fn scatter<M: Constitutive + Element>(
     material: M,
     particles: &Field<Particle, 1>,
+    history: &Field<f32, 1>,
     p: i32,
     at: IVec3,
     momentum: &Field<Vec3, 3>,
     mass: &Field<f32, 3>,
-    n: f32,
+    scene: Scene,
 ) {
-    let mut q = particles[[p]];
+    let (n, dt) = (scene.n, scene.dt);
+    let q = particles[[p]];
     let part = q.x * n - at.cast::<f32>();
     let w = spline(part);
-    let dt = time_step(n);
-    q.f = (Mat3::identity() + q.c * dt) * q.f;
-    particles[[p]].f = q.f;
+    let mut past = 0.0;
+    if material.remembers() {
+        past = history[[p]];
+    }
+    let response = material.respond((Mat3::identity() + q.c * dt) * q.f, past);
+    particles[[p]].f = response.f;
+    if material.remembers() {
+        history[[p]] = response.history;
+    }
     let volume = 0.125 / (n * n * n);
-    let affine = material.stress(q.f) * (-dt * 4.0 * n * n * volume) + q.c * volume;
+    let affine = response.stress * (-dt * 4.0 * n * n * volume) + q.c * volume;
     for i in unroll(0..3) {
         for j in unroll(0..3) {
             for k in unroll(0..3) {
@@ -190,8 +158,14 @@ fn scatter<M: Elastic + Element>(
 
 /// Grid to particle (G2P): gathers velocity and moves the particle.
 #[func]
-fn gather(particles: &Field<Particle, 1>, p: i32, at: IVec3, velocity: &Field<Vec3, 3>, n: f32) {
-    let x = particles[[p]].x;
+fn gather(
+    particles: &Field<Particle, 1>,
+    p: i32,
+    at: IVec3,
+    velocity: &Field<Vec3, 3>,
+    scene: Scene,
+) {
+    let (n, x) = (scene.n, particles[[p]].x);
     let part = x * n - at.cast::<f32>();
     let w = spline(part);
     let mut v = Vec3::splat(0.0);
@@ -208,7 +182,7 @@ fn gather(particles: &Field<Particle, 1>, p: i32, at: IVec3, velocity: &Field<Ve
     }
     particles[[p]].v = v;
     particles[[p]].c = c;
-    particles[[p]].x = x + v * time_step(n);
+    particles[[p]].x = x + v * scene.dt;
 }
 
 /// Appends each particle to the list of its block.
@@ -226,44 +200,46 @@ fn sort<H: Home + Element>(
 }
 
 #[kernel]
-fn to_grid_by_bucket<M: Elastic + Element, H: Home + Element>(
+fn to_grid_by_bucket<M: Constitutive + Element, H: Home + Element>(
     material: M,
     home: H,
     particles: &Field<Particle, 1>,
+    history: &Field<f32, 1>,
     bucket: &Field<i32, 4>,
     momentum: &Field<Vec3, 3>,
     mass: &Field<f32, 3>,
-    n: f32,
+    scene: Scene,
 ) {
     for [i, j, k, l] in cache(momentum, cache(mass, bucket)) {
         let p = bucket[[i, j, k, l]];
-        let at = home.in_block(base(particles[[p]].x, n), ivec3(i, j, k));
-        scatter(material, particles, p, at, momentum, mass, n);
+        let at = home.in_block(base(particles[[p]].x, scene.n), ivec3(i, j, k));
+        scatter(material, particles, history, p, at, momentum, mass, scene);
     }
 }
 
 #[kernel]
-fn to_grid<M: Elastic + Element>(
+fn to_grid<M: Constitutive + Element>(
     material: M,
     particles: &Field<Particle, 1>,
+    history: &Field<f32, 1>,
     momentum: &Field<Vec3, 3>,
     mass: &Field<f32, 3>,
-    n: f32,
+    scene: Scene,
 ) {
     for [p] in particles {
-        let at = base(particles[[p]].x, n);
-        scatter(material, particles, p, at, momentum, mass, n);
+        let at = base(particles[[p]].x, scene.n);
+        scatter(material, particles, history, p, at, momentum, mass, scene);
     }
 }
 
 /// Grid update: momentum to velocity, gravity and boundary conditions.
 #[kernel]
-fn on_grid(momentum: &Field<Vec3, 3>, mass: &Field<f32, 3>, n: i32, walls: bool) {
+fn on_grid(momentum: &Field<Vec3, 3>, mass: &Field<f32, 3>, n: i32, dt: f32, walls: bool) {
     for [i, j, k] in mass {
         let m = mass[[i, j, k]];
         if m > 0.0 {
             let mut u = momentum[[i, j, k]] / m;
-            u.y -= time_step(n as f32) * GRAVITY;
+            u.y -= dt * GRAVITY;
             if j < WALL && u.y < 0.0 {
                 u = Vec3::splat(0.0);
             }
@@ -289,19 +265,25 @@ fn to_particles_by_bucket<H: Home + Element>(
     particles: &Field<Particle, 1>,
     bucket: &Field<i32, 4>,
     velocity: &Field<Vec3, 3>,
-    n: f32,
+    scene: Scene,
 ) {
     for [i, j, k, l] in cache(velocity, bucket) {
         let p = bucket[[i, j, k, l]];
-        let at = home.in_block(base(particles[[p]].x, n), ivec3(i, j, k));
-        gather(particles, p, at, velocity, n);
+        let at = home.in_block(base(particles[[p]].x, scene.n), ivec3(i, j, k));
+        gather(particles, p, at, velocity, scene);
     }
 }
 
 #[kernel]
-fn to_particles(particles: &Field<Particle, 1>, velocity: &Field<Vec3, 3>, n: f32) {
+fn to_particles(particles: &Field<Particle, 1>, velocity: &Field<Vec3, 3>, scene: Scene) {
     for [p] in particles {
-        gather(particles, p, base(particles[[p]].x, n), velocity, n);
+        gather(
+            particles,
+            p,
+            base(particles[[p]].x, scene.n),
+            velocity,
+            scene,
+        );
     }
 }
 
@@ -316,15 +298,6 @@ pub enum Variant {
     Buckets,
     /// In the order of their numbers, on a grid without bounds.
     Unbounded,
-}
-
-/// The stress of a deformation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Material {
-    /// Neo-Hookean elasticity.
-    NeoHookean,
-    /// Fixed corotated elasticity.
-    Corotated,
 }
 
 /// By which block a particle is listed: that of its lowest node, or the one that it is in.
@@ -355,6 +328,8 @@ pub struct Mpm3d {
     material: Material,
     lists: Lists,
     particles: Field<Particle, 1>,
+    /// What particles remember of plastic deformations.
+    history: Field<f32, 1>,
     blocks: Cells<3>,
     momentum: Field<Vec3, 3>,
     mass: Field<f32, 3>,
@@ -363,22 +338,28 @@ pub struct Mpm3d {
 
 /// Two colliding cubes: 2^19 particles on 128^3, or 2^13 on 32^3.
 pub fn app(world: &World, scale: Scale, variant: Variant) -> Result<Box<dyn App>> {
-    let n = if scale == Scale::Full { 128 } else { 32 };
-    Ok(Box::new(Mpm3d::new(world, n, variant)?))
+    Ok(Box::new(Mpm3d::new(world, side(scale), variant)?))
 }
 
-/// Initial position and velocity of a particle: eight per cell, in two cubes of `side` cells.
-fn start(p: usize, n: i32, side: usize) -> (Vec3, Vec3) {
-    let (cube, cell) = (p / (8 * side.pow(3)), p / 8 % side.pow(3));
-    let (corner, v) = if cube == 0 {
-        ([0.2, 0.1, 0.3], [2.0, 0.0, 0.0])
-    } else {
-        ([0.55, 0.2, 0.4], [-2.0, -1.0, 0.0])
-    };
-    let cell = [cell / (side * side), cell / side % side, cell % side];
-    let x = std::array::from_fn(|d| corner[d] + (cell[d] as f32 + noise(3 * p + d)) / n as f32);
-    (Vector(x), Vector(v))
+/// The scene of a material.
+pub fn material_app(world: &World, scale: Scale, material: Material) -> Result<Box<dyn App>> {
+    Ok(Box::new(Mpm3d::of_material(world, side(scale), material)?))
 }
+
+/// Nodes along each axis.
+fn side(scale: Scale) -> i32 {
+    match scale {
+        Scale::Full => 128,
+        Scale::Small => 32,
+    }
+}
+
+/// The layout of the scenes.
+const STORAGE: Storage = Storage {
+    particles: Order::Aos,
+    grid: Order::Aos,
+    lists: Lists::Staggered,
+};
 
 impl Mpm3d {
     /// Particles on a grid with `n` cells along each axis.
@@ -388,19 +369,14 @@ impl Mpm3d {
 
     /// On `n`^3 nodes, with cubes of `side` cells.
     pub fn with_cubes(world: &World, n: i32, side: usize, variant: Variant) -> Result<Mpm3d> {
-        let all: Vec<Particle> = (0..16 * side.pow(3))
-            .map(|p| {
-                let (x, v) = start(p, n, side);
-                let (c, f) = (Mat3::splat(0.0), Mat3::identity());
-                Particle { x, v, c, f }
-            })
-            .collect();
-        let storage = Storage {
-            particles: Order::Aos,
-            grid: Order::Aos,
-            lists: Lists::Staggered,
-        };
-        Self::with_particles(world, n, &all, variant, Material::NeoHookean, storage)
+        let all = scene::cubes(n, side);
+        Self::with_particles(world, n, &all, variant, Material::NeoHookean, STORAGE)
+    }
+
+    /// The scene of a material, on `n`^3 nodes.
+    pub fn of_material(world: &World, n: i32, material: Material) -> Result<Mpm3d> {
+        let all = scene::particles(material, n);
+        Self::with_particles(world, n, &all, Variant::Buckets, material, STORAGE)
     }
 
     /// On `n`^3 nodes, with these particles.
@@ -439,12 +415,15 @@ impl Mpm3d {
         })?;
         // ANCHOR_END: layout
         particles.copy_from(all)?;
+        let history = world.field("history", count)?;
+        history.fill(material.fresh())?;
         Ok(Mpm3d {
             n,
             variant,
             material,
             lists: storage.lists,
             particles,
+            history,
             blocks,
             momentum,
             mass,
@@ -458,50 +437,51 @@ impl Mpm3d {
     }
 
     // ANCHOR: substep
-    fn substep_with<M: Elastic + Element, H: Home + Element>(
+    fn substep_with<M: Constitutive + Element, H: Home + Element>(
         &self,
         material: M,
         home: H,
     ) -> Result<()> {
-        let (particles, bucket, n) = (&self.particles, &self.bucket, self.n as f32);
+        let (particles, history, bucket) = (&self.particles, &self.history, &self.bucket);
         let (momentum, mass) = (&self.momentum, &self.mass);
+        let dt = self.material.time_step(self.n);
+        let n = self.n as f32;
+        let scene = Scene { n, dt };
         self.blocks.deactivate_all()?;
         if self.variant == Variant::Plain {
-            to_grid(material, particles, momentum, mass, n)?;
-            on_grid(momentum, mass, self.n, true)?;
-            return to_particles(particles, momentum, n);
+            to_grid(material, particles, history, momentum, mass, scene)?;
+            on_grid(momentum, mass, self.n, dt, true)?;
+            return to_particles(particles, momentum, scene);
         }
         sort(home, particles, bucket, n)?;
-        to_grid_by_bucket(material, home, particles, bucket, momentum, mass, n)?;
+        to_grid_by_bucket(
+            material, home, particles, history, bucket, momentum, mass, scene,
+        )?;
         let walls = self.variant == Variant::Buckets;
-        on_grid(momentum, mass, self.n, walls)?;
-        to_particles_by_bucket(home, particles, bucket, momentum, n)
-    }
-
-    fn substep(&self) -> Result<()> {
-        let (mu, lambda) = (MU, LAMBDA);
-        let (staggered, centred) = (Staggered { shift: 0.5 }, Centred { shift: 0.0 });
-        match (self.material, self.lists) {
-            (Material::NeoHookean, Lists::Staggered) => {
-                self.substep_with(NeoHookean { mu, lambda }, staggered)
-            }
-            (Material::NeoHookean, Lists::Centred) => {
-                self.substep_with(NeoHookean { mu, lambda }, centred)
-            }
-            (Material::Corotated, Lists::Staggered) => {
-                self.substep_with(Corotated { mu, lambda }, staggered)
-            }
-            (Material::Corotated, Lists::Centred) => {
-                self.substep_with(Corotated { mu, lambda }, centred)
-            }
-        }
+        on_grid(momentum, mass, self.n, dt, walls)?;
+        to_particles_by_bucket(home, particles, bucket, momentum, scene)
     }
     // ANCHOR_END: substep
 }
 
+/// A substep with the model of a material.
+struct Substep<'a>(&'a Mpm3d);
+
+impl Apply for Substep<'_> {
+    type Output = Result<()>;
+
+    fn apply<M: Constitutive + Element>(self, material: M) -> Result<()> {
+        let Substep(mpm) = self;
+        match mpm.lists {
+            Lists::Staggered => mpm.substep_with(material, Staggered { shift: 0.5 }),
+            Lists::Centred => mpm.substep_with(material, Centred { shift: 0.0 }),
+        }
+    }
+}
+
 impl App for Mpm3d {
     fn step(&mut self) -> Result<()> {
-        self.substep()
+        self.material.apply(Substep(self))
     }
 
     fn sums(&self) -> Result<Vec<(&'static str, f64)>> {
@@ -521,8 +501,7 @@ impl App for Mpm3d {
     fn picture(&self) -> Result<Picture> {
         let all = self.particles.to_vec()?;
         let radius = 0.75 / self.n as f32;
-        let colors = [(0x1f6feb, 0x9be7ff), (0xff5c8a, 0xffd36b)]
-            .map(|(a, b)| (Vector(light(a)), Vector(light(b))));
+        let colors = scene::colors(self.material);
         let mut balls = Balls::new(360, WALL as f32 / self.n as f32);
         for (at, p) in all.iter().enumerate() {
             let (slow, fast) = colors[usize::from(at >= all.len() / 2)];
@@ -539,9 +518,14 @@ impl App for Mpm3d {
 }
 
 #[cfg(test)]
+mod behaviour;
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use std::collections::HashMap;
+
+    const DT: f32 = 4e-5;
 
     /// One substep in plain Rust, with a map of nodes.
     fn plain(particles: &mut [Particle], n: i32, walls: bool) {
@@ -561,8 +545,7 @@ mod tests {
         };
         for p in particles.iter_mut() {
             p.f = (Mat3::identity() + p.c * DT) * p.f;
-            let stress = (p.f * p.f.transpose() - Mat3::identity()) * MU
-                + Mat3::identity() * (LAMBDA * p.f.determinant().ln());
+            let stress = Material::NeoHookean.respond(p.f, 0.0).stress;
             let affine = stress * (-DT * 4.0 * n * n * volume) + p.c * volume;
             for (at, weight, d) in nodes(p.x) {
                 let node = grid.entry(at).or_insert((Vec3::splat(0.0), 0.0));

@@ -24,6 +24,8 @@ fn picture(example: &Example) -> (u32, u32, &'static str) {
         // Applications in the large size, unless that takes minutes.
         "fem" | "mgpcg" | "sparse_conv" => (2, example.frames as u32, "png"),
         "mpm3d" => (1, example.frames as u32, "gif"),
+        "mpm3d_snow" => (1, 32, "png"),
+        "mpm3d_fluid" => (1, 27, "png"),
         _ => (1, example.frames as u32, "png"),
     }
 }
@@ -45,6 +47,10 @@ fn seconds(example: &Example) -> f32 {
         // CPU time.
         "large_steps" => 7.9,
         "mpm3d" => 7.0,
+        // Half of the CPU time.
+        "mpm3d_snow" => 3.8,
+        "mpm3d_sand" => 5.2,
+        "mpm3d_fluid" => 6.5,
         "arap" => 6.3,
         "path_tracer" => 1.9,
         "isosurface" => 2.6,

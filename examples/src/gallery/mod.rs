@@ -135,7 +135,7 @@ pub struct Report {
 }
 
 /// All examples, in order of complexity.
-pub const ALL: [&Example; 20] = [
+pub const ALL: [&Example; 23] = [
     &julia::JULIA,
     &life::LIFE,
     &wave::WAVE,
@@ -152,6 +152,9 @@ pub const ALL: [&Example; 20] = [
     &isosurface::ISOSURFACE,
     &coral::CORAL,
     &sparse::MPM3D,
+    &sparse::SNOW,
+    &sparse::SAND,
+    &sparse::FLUID,
     &sparse::FEM,
     &sparse::MGPCG,
     &sparse::CONVOLUTION,

@@ -1,6 +1,7 @@
 //! The five applications of the 2019 paper on sparse data structures, implemented in `examples/src/apps`.
 
 use super::{Example, Media, Outcome, Stage, Summary};
+use crate::apps::mpm3d::Material;
 use crate::apps::{App, Scale, conv, fem, mgpcg, mpm3d, volume};
 use std::cell::RefCell;
 use wuji::World;
@@ -47,6 +48,57 @@ pub const MPM3D: Example = Example {
     file: "examples/src/apps/mpm3d.rs",
     source: include_str!("../apps/mpm3d.rs"),
 };
+
+/// The same program with another material.
+const fn of_material(
+    name: &'static str,
+    about: &'static str,
+    long: &'static str,
+    run: fn(&mut Stage) -> Outcome<Summary>,
+) -> Example {
+    Example {
+        name,
+        about,
+        long,
+        run,
+        file: "examples/src/apps/mpm3d/material.rs",
+        source: include_str!("../apps/mpm3d/material.rs"),
+        ..MPM3D
+    }
+}
+
+/// Plays the scene of a material, with substeps of a frame.
+fn play_material(stage: &mut Stage, material: Material, steps: usize) -> Outcome<Summary> {
+    let make = |w: &World, scale| mpm3d::material_app(w, scale, material);
+    play(stage, make, steps, "substeps")
+}
+
+/// Snow.
+pub const SNOW: Example = of_material(
+    "mpm3d_snow",
+    "two snowballs hit each other: plasticity with hardening, on a sparse grid",
+    "The kernels of `mpm3d` are generic over a trait. Singular values of the deformation are clamped; what is clamped is plastic, and makes \
+     snow harder where it is compressed, and softer where it is pulled apart.",
+    |stage| play_material(stage, Material::Snow, 16),
+);
+
+/// Sand.
+pub const SAND: Example = of_material(
+    "mpm3d_sand",
+    "a column of sand collapses into a pile: Drucker-Prager, on a sparse grid",
+    "The kernels of `mpm3d` with logarithmic strains that are projected onto the yield surface of dry friction. A volume correction keeps \
+     grains that were apart from pressing before they touch again.",
+    |stage| play_material(stage, Material::Sand, 30),
+);
+
+/// A fluid.
+pub const FLUID: Example = of_material(
+    "mpm3d_fluid",
+    "a dam breaks in three dimensions: a weakly compressible fluid on a sparse grid",
+    "The kernels of `mpm3d` with an equation of state: the pressure depends on the volume alone, so only the determinant of a deformation is \
+     kept.",
+    |stage| play_material(stage, Material::Fluid, 30),
+);
 
 /// Elasticity on a sparse grid.
 pub const FEM: Example = Example {

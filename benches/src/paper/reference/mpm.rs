@@ -1,4 +1,4 @@
-//! MLS-MPM of elastic bodies on a sparse grid by hand: particles sorted by block, a scratchpad for each block, and blocks
+//! MLS-MPM on a sparse grid by hand: particles sorted by block, a scratchpad for each block, and blocks
 //! in eight colours instead of atomics.
 
 use crate::host_fn;
@@ -36,11 +36,22 @@ type Pad = [Node; REACH * REACH * REACH];
 /// Matrices of several particles, lane by lane.
 type Matrices = [[f32; L]; 9];
 
+/// The elastic part of a deformation, the new history and the Kirchhoff stress.
+pub type Response = ([f32; 9], f32, [f32; 9]);
+
 /// The stress of a deformation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Material {
+pub enum Elastic {
     NeoHookean,
     Corotated,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub enum Material {
+    /// Several particles at a time.
+    Elastic(Elastic),
+    /// One particle at a time, from its deformation and its history.
+    Pointwise(fn([f32; 9], f32) -> Response),
 }
 
 /// The numbers of a simulation.
@@ -80,6 +91,8 @@ fn weights(f: f32) -> [f32; 3] {
 pub struct State {
     scene: Scene,
     pub particles: Vec<Particle>,
+    /// What particles remember of plastic deformations.
+    history: Vec<f32>,
     /// For each block coordinate: the block number plus 1, or 0.
     table: Vec<u32>,
     /// Coordinates of the active blocks.
@@ -162,18 +175,18 @@ fn rotation(f: &Matrices) -> Matrices {
     r
 }
 
-/// Kirchhoff stress.
+/// Kirchhoff stress of an elastic material.
 #[inline(always)]
-fn stress(material: Material, f: &Matrices) -> Matrices {
+fn stress(material: Elastic, f: &Matrices) -> Matrices {
     let mut out = [[0.0; L]; 9];
     let det = cofactors(f, &mut out);
     let pressure: [f32; L] = match material {
-        Material::NeoHookean => {
+        Elastic::NeoHookean => {
             times_transposed(f, f, &mut out);
             out.iter_mut().flatten().for_each(|s| *s *= MU);
             std::array::from_fn(|l| LAMBDA * det[l].ln() - MU)
         }
-        Material::Corotated => {
+        Elastic::Corotated => {
             let mut strain = rotation(f);
             for (r, f) in strain.iter_mut().zip(f) {
                 for l in 0..L {
@@ -192,9 +205,39 @@ fn stress(material: Material, f: &Matrices) -> Matrices {
     out
 }
 
+// ANCHOR_END: substep
+// ANCHOR: pointwise
+/// The response of some particles, one by one: updates deformations and histories; returns the Kirchhoff stress.
+#[inline(always)]
+fn respond(
+    law: fn([f32; 9], f32) -> Response,
+    history: Shared<f32>,
+    order: &[u32],
+    f: &mut Matrices,
+) -> Matrices {
+    let mut stress = [[0.0; L]; 9];
+    for (l, number) in order.iter().enumerate() {
+        // SAFETY: each particle is in one block, and each block is taken by one thread.
+        let past = unsafe { &mut *history.get().add(*number as usize) };
+        let (kept, now, own) = law(std::array::from_fn(|e| f[e][l]), *past);
+        *past = now;
+        for e in 0..9 {
+            (f[e][l], stress[e][l]) = (kept[e], own[e]);
+        }
+    }
+    stress
+}
+// ANCHOR_END: pointwise
+// ANCHOR: substep
+
 /// Updates the deformation of some particles; returns their affine momentum, in units of cells.
 #[inline(always)]
-fn deform(scene: Scene, particles: Shared<Particle>, order: &[u32]) -> Matrices {
+fn deform(
+    scene: Scene,
+    particles: Shared<Particle>,
+    history: Shared<f32>,
+    order: &[u32],
+) -> Matrices {
     let (mut c, mut f, mut new) = ([[0.0; L]; 9], [[0.0; L]; 9], [[0.0; L]; 9]);
     for d in [0, 4, 8] {
         f[d] = [1.0; L];
@@ -213,7 +256,10 @@ fn deform(scene: Scene, particles: Shared<Particle>, order: &[u32]) -> Matrices 
             new[l] = scene.dt.mul_add(turned, f[e][l]);
         }
     }
-    let mut affine = stress(scene.material, &new);
+    let mut affine = match scene.material {
+        Material::Elastic(material) => stress(material, &new),
+        Material::Pointwise(law) => respond(law, history, order, &mut new),
+    };
     let n = scene.n as f32;
     for (affine, c) in affine.iter_mut().zip(&c) {
         for l in 0..L {
@@ -261,10 +307,10 @@ fn splat(scene: Scene, p: &Particle, [ax, ay, az]: [Node; 3], corner: [usize; 3]
 }
 
 host_fn! {
-    fn scatter(scene: Scene, particles: Shared<Particle>, order: &[u32], corner: [usize; 3], pad: &mut Pad) {
+    fn scatter(scene: Scene, particles: Shared<Particle>, history: Shared<f32>, order: &[u32], corner: [usize; 3], pad: &mut Pad) {
         *pad = [[0.0; 4]; REACH * REACH * REACH];
         for order in order.chunks(L) {
-            let affine = deform(scene, particles, order);
+            let affine = deform(scene, particles, history, order);
             for (l, number) in order.iter().enumerate() {
                 // SAFETY: each particle is in one block, and each block is taken by one thread.
                 let p = unsafe { &*particles.get().add(*number as usize) };
@@ -380,7 +426,7 @@ impl State {
         n: usize,
         particles: Vec<Particle>,
         dt: f32,
-        material: Material,
+        (material, history): (Material, f32),
         threads: usize,
     ) -> State {
         let volume = 0.125 / (n * n * n) as f32;
@@ -393,6 +439,7 @@ impl State {
                 material,
             },
             particles,
+            history: vec![history; count],
             table: vec![0; side * side * side],
             places: Vec::new(),
             nodes: Vec::new(),
@@ -471,6 +518,7 @@ impl State {
         self.sort(pool);
         self.activate(pool);
         let particles = Shared(self.particles.as_mut_ptr());
+        let history = Shared(self.history.as_mut_ptr());
         let (scene, side) = (self.scene, self.scene.side());
         let (table, order, begins) = (&self.table[..], &self.order[..], &self.begins[..]);
         let of = |place: u32| {
@@ -482,7 +530,7 @@ impl State {
                 let mut pad: Pad = [[0.0; 4]; REACH * REACH * REACH];
                 for place in places {
                     let corner = corner(*place, side);
-                    scatter(scene, particles, of(*place), corner, &mut pad);
+                    scatter(scene, particles, history, of(*place), corner, &mut pad);
                     around(table, side, corner, |block, node, at| {
                         // SAFETY: the table refers to active blocks; blocks of one colour reach different nodes.
                         let node = unsafe { &mut (*nodes.get().add(block))[node] };
