@@ -58,6 +58,41 @@ pub fn difference(a: &[f32], b: &[f32]) -> f32 {
     })
 }
 
+/// Runs both once from the same start and compares the results.
+pub fn agree(
+    name: &str,
+    a: &mut dyn Contender,
+    b: &mut dyn Contender,
+    tolerance: f32,
+) -> Result<(), String> {
+    a.run()?;
+    b.run()?;
+    compare(name, &a.result()?, &b.result()?, tolerance).map(|_| ())
+}
+
+/// Compares two results. Returns the largest difference, relative to the largest number; an error shows where they differ.
+pub fn compare(name: &str, found: &[f32], expected: &[f32], tolerance: f32) -> Result<f32, String> {
+    let far = difference(found, expected);
+    if far <= tolerance {
+        return Ok(far);
+    }
+    let scale = expected.iter().fold(0.0f32, |m, x| m.max(x.abs()));
+    let mut wrong = found
+        .iter()
+        .zip(expected)
+        .enumerate()
+        .filter(|(_, (a, b))| (*a - *b).is_nan() || (*a - *b).abs() > tolerance * scale);
+    let shown = wrong.next().map_or(String::new(), |(at, (a, b))| {
+        format!("; first at {at}: {a:e} instead of {b:e}")
+    });
+    Err(format!(
+        "{name}: the results differ by {far:.1e}, more than {tolerance:.1e}: {} of {} numbers (expected {}), the largest is {scale:e}{shown}",
+        wrong.count() + 1,
+        found.len(),
+        expected.len(),
+    ))
+}
+
 /// A contender that consists of a state and two functions.
 pub struct Made<S, R, V> {
     pub state: S,
@@ -115,4 +150,20 @@ pub fn noise(i: usize) -> f32 {
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     ((x ^ (x >> 31)) >> 40) as f32 / (1u64 << 24) as f32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn differences_are_shown() {
+        let expected = [1.0, 2.0, 4.0];
+        assert_eq!(compare("a", &[1.0, 2.0, 4.25], &expected, 0.1), Ok(0.0625));
+        let wrong = compare("a", &[1.0, 3.0, f32::NAN], &expected, 0.1);
+        let shown = "a: the results differ by inf, more than 1.0e-1: 2 of 3 numbers (expected 3), the largest is 4e0; \
+                     first at 1: 3e0 instead of 2e0";
+        assert_eq!(wrong, Err(shown.into()));
+        assert!(compare("a", &[1.0], &expected, 0.1).is_err());
+    }
 }

@@ -18,6 +18,7 @@ mod sparse;
 mod starts;
 mod study;
 mod symbolic;
+mod transfer;
 mod workloads;
 
 use std::io::Write;

@@ -96,6 +96,12 @@ pub fn median(values: &mut [f64]) -> f64 {
     }
 }
 
+/// The geometric mean; not a number without values.
+pub fn geometric_mean(values: impl Iterator<Item = f64>) -> f64 {
+    let logarithms: Vec<f64> = values.map(f64::ln).collect();
+    (logarithms.iter().sum::<f64>() / logarithms.len() as f64).exp()
+}
+
 /// One row of the table.
 #[derive(Clone, Debug)]
 pub struct Row {
@@ -162,6 +168,13 @@ fn short(x: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn means_are_geometric() {
+        let mean = geometric_mean([2.0, 8.0].into_iter());
+        assert!((mean - 4.0).abs() < 1e-12, "{mean}");
+        assert!(geometric_mean(std::iter::empty()).is_nan());
+    }
 
     #[test]
     fn medians() {

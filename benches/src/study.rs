@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use wuji::{Tier, World};
+use wuji::{Tier, World, WorldBuilder};
 
-use crate::case::{Contender, difference};
+use crate::case::{self, Contender};
 use crate::measure::{Clock, Row, interleave};
 use crate::pool::Pool;
 
@@ -35,6 +35,10 @@ pub struct Side<'a> {
     pub work: f64,
 }
 
+fn built(builder: WorldBuilder) -> Result<World, String> {
+    builder.build().map_err(|e| e.to_string())
+}
+
 impl Bench {
     /// A fresh world, with some optimizations disabled.
     pub fn world(&self, without: &[&str]) -> Result<World, String> {
@@ -43,27 +47,23 @@ impl Bench {
 
     /// The same with another number of threads.
     pub fn world_with(&self, threads: usize, without: &[&str]) -> Result<World, String> {
-        let builder = World::builder()
-            .cache(wuji::CacheChoice::Off)
-            .threads(threads)
-            .tier(Tier::Best);
-        let never = self.without.iter().map(String::as_str);
-        let without: Vec<&str> = without.iter().copied().chain(never).collect();
-        let builder = builder.without(&without);
-        builder.build().map_err(|e| e.to_string())
+        built(self.builder(threads, without))
     }
 
     /// A fresh lazy world, with some rules disabled.
     pub fn lazy_world(&self, without: &[&str]) -> Result<World, String> {
-        let builder = World::builder()
-            .cache(wuji::CacheChoice::Off)
-            .threads(self.threads)
-            .tier(Tier::Best)
-            .lazy(true);
+        built(self.builder(self.threads, without).lazy(true))
+    }
+
+    /// A world that has the best code from the first launch on.
+    fn builder(&self, threads: usize, without: &[&str]) -> WorldBuilder {
         let never = self.without.iter().map(String::as_str);
         let without: Vec<&str> = without.iter().copied().chain(never).collect();
-        let builder = builder.without(&without);
-        builder.build().map_err(|e| e.to_string())
+        World::builder()
+            .cache(wuji::CacheChoice::Off)
+            .threads(threads)
+            .tier(Tier::Best)
+            .without(&without)
     }
 
     /// A row that compares two contenders of different work: the ratio is that of their rates.
@@ -95,14 +95,5 @@ pub fn agree(
     b: &mut dyn Contender,
     tolerance: f32,
 ) -> Result<(), String> {
-    a.run()?;
-    b.run()?;
-    let far = difference(&a.result()?, &b.result()?);
-    if far <= tolerance {
-        return Ok(());
-    }
-    Err(format!(
-        "{}: two contenders disagree: {far:.1e} is more than {tolerance:.1e}",
-        study.name()
-    ))
+    case::agree(study.name(), a, b, tolerance)
 }

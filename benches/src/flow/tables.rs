@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::measure::{BY_HAND, EAGER, Metrics, Variant, Worlds, measure};
 use super::{Program, RULES, Size, large, programs};
-use crate::measure::Clock;
+use crate::measure::{Clock, geometric_mean};
 
 /// What to measure.
 #[derive(Clone, Copy, Debug)]
@@ -163,12 +163,12 @@ fn means(cases: &[Case]) -> String {
         }
         let pairs = || group.iter().filter_map(|c| Some((c.eager()?, c.lazy()?)));
         let of = |metric: fn(&Metrics) -> f64| {
-            mean(pairs().map(|(a, b)| metric(&a.metrics) / metric(&b.metrics)))
+            geometric_mean(pairs().map(|(a, b)| metric(&a.metrics) / metric(&b.metrics)))
         };
         text += &format!(
             "| {} {name} | {:.2} | {:.2} | {:.2} | {:.2} | {:.2} | {:.2} |\n",
             group.len(),
-            mean(pairs().map(|(_, lazy)| lazy.speedup)),
+            geometric_mean(pairs().map(|(_, lazy)| lazy.speedup)),
             of(|m| m.backend_ms),
             of(|m| m.tasks as f64),
             of(|m| m.instructions as f64),
@@ -177,11 +177,6 @@ fn means(cases: &[Case]) -> String {
         );
     }
     text
-}
-
-fn mean(ratios: impl Iterator<Item = f64>) -> f64 {
-    let logs: Vec<f64> = ratios.map(f64::ln).collect();
-    (logs.iter().sum::<f64>() / logs.len() as f64).exp()
 }
 
 /// Tables 3 to 6: each rule off in turn.

@@ -3,6 +3,7 @@
 use crate::case::noise;
 use crate::host_fn;
 use crate::pool::Pool;
+use crate::transfer::weights;
 
 pub const PARTICLES: usize = 8192;
 pub const GRID: usize = 128;
@@ -93,13 +94,6 @@ fn stencil(x: [f32; 2]) -> Stencil {
         at,
         w: at.map(weights),
     }
-}
-
-/// Quadratic B-spline weights of the three nodes around a particle.
-#[inline(always)]
-fn weights(f: f32) -> [f32; 3] {
-    let (a, b, c) = (1.5 - f, f - 1.0, f - 0.5);
-    [0.5 * a * a, 0.75 - b * b, 0.5 * c * c]
 }
 
 /// Their derivatives.

@@ -280,7 +280,7 @@ mod tests {
             }
             let (a, b) = (by_hand.result().expect("numbers"), expected.result());
             let b = b.expect("numbers");
-            let far = measure::compare(application.name, &a, &b, application.tolerance);
+            let far = crate::case::compare(application.name, &a, &b, application.tolerance);
             println!("{}: {far:?}", application.name);
             far.expect("the same");
         }

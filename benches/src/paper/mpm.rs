@@ -24,13 +24,19 @@ pub const MPM: Application = Application {
     lines: || {
         let model = include_str!("../../../examples/src/apps/mpm3d/material.rs");
         (
-            lines::count(include_str!("reference/mpm.rs"), &["substep"]),
+            by_hand_lines(&["substep"]),
             counted() + lines::count(model, &["corotated"]),
         )
     },
     kernels: "mpm",
     cuda: Some(on_device),
 };
+
+/// Lines of code of the reference.
+fn by_hand_lines(anchors: &[&str]) -> usize {
+    lines::count(include_str!("reference/mpm.rs"), anchors)
+        + lines::count(include_str!("../transfer.rs"), &["transfer"])
+}
 
 /// Lines of code without those of a material.
 fn counted() -> usize {
@@ -69,7 +75,7 @@ const PLASTIC: Application = Application {
         let model = include_str!("../../../examples/src/apps/mpm3d/material.rs");
         let models = lines::count(model, &["corotated", "materials"]);
         (
-            lines::count(include_str!("reference/mpm.rs"), &["substep", "pointwise"]) + models,
+            by_hand_lines(&["substep", "pointwise"]) + models,
             counted() + models,
         )
     },

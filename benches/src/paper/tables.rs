@@ -3,9 +3,10 @@
 use std::io::Write;
 
 use super::cuda::{self, Cuda};
-use super::measure::{Code, Device, Request, Running, Threads, Variant, agree, compare};
+use super::measure::{Code, Device, Request, Running, Threads, Variant};
 use super::{ALL, Ablation, Application, MATERIALS, Size, ablations};
-use crate::measure::{Pair, Row};
+use crate::case::{agree, compare};
+use crate::measure::{Pair, Row, geometric_mean};
 use crate::sparse::ablation::ACCESS;
 
 /// A file of JSON lines, if one is wanted.
@@ -145,7 +146,7 @@ fn overview(
         "| benchmark | size | reference | -Opt | +Opt | reference : +Opt | -Opt : +Opt | lines of the reference | lines of ours |"
     );
     println!("|---|---|---|---|---|---|---|---|---|");
-    let mut means = [Mean::default(), Mean::default()];
+    let mut ratios = [Vec::new(), Vec::new()];
     for application in applications {
         let size = (application.size)(request.size);
         eprintln!("{}, {size}", application.name);
@@ -164,10 +165,10 @@ fn overview(
             shown(against, &|pair| format!("{:.2}", pair.ratio)),
             shown(less, &|pair| format!("{:.2}", 1.0 / pair.ratio)),
         );
-        means[0].add(against.map(|pair| pair.ratio));
-        means[1].add(less.map(|pair| 1.0 / pair.ratio));
+        ratios[0].extend(against.map(|pair| pair.ratio));
+        ratios[1].extend(less.map(|pair| 1.0 / pair.ratio));
     }
-    let [against, less] = means.map(|mean| mean.shown());
+    let [against, less] = ratios.map(|ratios| mean(&ratios));
     println!("| geometric mean | | | | | {against} | {less} | | |\n");
 }
 
@@ -180,28 +181,12 @@ fn lines_of_code(request: &Request<'_>, application: &Application) -> (usize, us
     }
 }
 
-/// A geometric mean.
-#[derive(Clone, Copy, Debug, Default)]
-struct Mean {
-    logarithms: f64,
-    count: f64,
-}
-
-impl Mean {
-    fn add(&mut self, value: Option<f64>) {
-        if let Some(value) = value {
-            self.logarithms += value.ln();
-            self.count += 1.0;
-        }
+/// A geometric mean; nothing without values.
+fn mean(ratios: &[f64]) -> String {
+    if ratios.is_empty() {
+        return String::new();
     }
-
-    /// Nothing without a value.
-    fn shown(self) -> String {
-        if self.count == 0.0 {
-            return String::new();
-        }
-        format!("{:.2}", (self.logarithms / self.count).exp())
-    }
+    format!("{:.2}", geometric_mean(ratios.iter().copied()))
 }
 
 /// Three significant digits.
@@ -383,13 +368,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn means_are_geometric() {
-        let mut mean = Mean::default();
-        for value in [Some(2.0), None, Some(8.0)] {
-            mean.add(value);
-        }
-        assert_eq!(mean.shown(), "4.00");
-        assert_eq!(Mean::default().shown(), "");
+    fn means_need_values() {
+        assert_eq!(mean(&[2.0, 8.0]), "4.00");
+        assert_eq!(mean(&[]), "");
     }
 
     #[test]

@@ -8,6 +8,7 @@ use crate::case::{Case, Contender, launches, made, noise};
 use crate::cpp::Cpp;
 use crate::host_fn;
 use crate::pool::Pool;
+use crate::transfer::weights;
 
 pub const PARTICLES: usize = 8192;
 pub const GRID: usize = 128;
@@ -56,13 +57,6 @@ impl State {
             grids: vec![vec![[0.0; 4]; GRID * GRID]; threads],
         }
     }
-}
-
-/// Quadratic B-spline weights of the three nodes around a particle.
-#[inline(always)]
-fn weights(f: f32) -> [f32; 3] {
-    let (a, b, c) = (1.5 - f, f - 1.0, f - 0.5);
-    [0.5 * a * a, 0.75 - b * b, 0.5 * c * c]
 }
 
 host_fn! {

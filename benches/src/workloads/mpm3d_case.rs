@@ -8,6 +8,7 @@ use crate::case::{Case, Contender, launches, made, noise};
 use crate::cpp::Cpp;
 use crate::host_fn;
 use crate::pool::Pool;
+use crate::transfer::{self, Node, Strides};
 
 pub const PARTICLES: usize = 200_000;
 const DX: f32 = 1.0 / GRID as f32;
@@ -30,9 +31,6 @@ struct Particle {
     j: f32,
 }
 
-/// Momentum, later velocity, and mass.
-type Node = [f32; 4];
-
 struct State {
     particles: Vec<Particle>,
     grids: Vec<Vec<Node>>,
@@ -53,19 +51,18 @@ impl State {
     }
 }
 
-#[inline(always)]
-fn weights(f: f32) -> [f32; 3] {
-    let (a, b, c) = (1.5 - f, f - 1.0, f - 0.5);
-    [0.5 * a * a, 0.75 - b * b, 0.5 * c * c]
-}
+const STRIDES: Strides = Strides {
+    plane: GRID * GRID,
+    row: GRID,
+};
 
 /// The lowest of the 27 nodes around a particle, and the particle's position relative to it.
 #[inline(always)]
-fn locate(x: [f32; 3]) -> ([usize; 3], [f32; 3]) {
+fn locate(x: [f32; 3]) -> (usize, [f32; 3]) {
     let g = x.map(|x| x * GRID as f32);
     let b = g.map(|g| (g - 0.5) as i32 as usize);
     (
-        b,
+        (b[0] * GRID + b[1]) * GRID + b[2],
         [g[0] - b[0] as f32, g[1] - b[1] as f32, g[2] - b[2] as f32],
     )
 }
@@ -74,8 +71,7 @@ host_fn! {
     fn scatter(particles: &[Particle], grid: &mut [Node]) {
         grid.fill([0.0; 4]);
         for p in particles {
-            let (b, f) = locate(p.x);
-            let (wx, wy, wz) = (weights(f[0]), weights(f[1]), weights(f[2]));
+            let (first, f) = locate(p.x);
             let stress = -DT * 4.0 * STIFFNESS * VOLUME * (p.j - 1.0) / (DX * DX);
             // Columns of the affine momentum, in units of cells.
             let column = |d: usize| -> Node {
@@ -83,28 +79,8 @@ host_fn! {
                 a[d] += stress;
                 a.map(|a| a * DX)
             };
-            let (ax, ay, az) = (column(0), column(1), column(2));
-            let mut base: Node = [MASS * p.v[0], MASS * p.v[1], MASS * p.v[2], MASS];
-            for k in 0..4 {
-                base[k] -= ax[k] * f[0] + ay[k] * f[1] + az[k] * f[2];
-            }
-            for i in 0..3 {
-                for j in 0..3 {
-                    let mut value = base;
-                    for k in 0..4 {
-                        value[k] += ax[k] * i as f32 + ay[k] * j as f32;
-                    }
-                    let w = wx[i] * wy[j];
-                    let at = ((b[0] + i) * GRID + b[1] + j) * GRID + b[2];
-                    let row: &mut [Node; 3] = (&mut grid[at..][..3]).try_into().expect("three nodes");
-                    for l in 0..3 {
-                        let w = w * wz[l];
-                        for k in 0..4 {
-                            row[l][k] = w.mul_add(value[k] + az[k] * l as f32, row[l][k]);
-                        }
-                    }
-                }
-            }
+            let base = [MASS * p.v[0], MASS * p.v[1], MASS * p.v[2], MASS];
+            transfer::scatter(grid, first, STRIDES, f, base, [column(0), column(1), column(2)]);
         }
     }
 }
@@ -138,39 +114,10 @@ host_fn! {
 host_fn! {
     fn gather(grid: &[Node], particles: &mut [Particle]) {
         for p in particles {
-            let (b, f) = locate(p.x);
-            let (wx, wy, wz) = (weights(f[0]), weights(f[1]), weights(f[2]));
-            // Sums of w v, w v i, w v j and w v l.
-            let (mut v, mut ci, mut cj, mut cl) = ([0.0f32; 4], [0.0f32; 4], [0.0f32; 4], [0.0f32; 4]);
-            for i in 0..3 {
-                for j in 0..3 {
-                    let w = wx[i] * wy[j];
-                    let at = ((b[0] + i) * GRID + b[1] + j) * GRID + b[2];
-                    let row: &[Node; 3] = (&grid[at..][..3]).try_into().expect("three nodes");
-                    let (di, dj) = (i as f32 - f[0], j as f32 - f[1]);
-                    let mut line = [0.0f32; 4];
-                    for l in 0..3 {
-                        let (w, dl) = (w * wz[l], l as f32 - f[2]);
-                        for k in 0..4 {
-                            let wv = w * row[l][k];
-                            line[k] += wv;
-                            cl[k] = wv.mul_add(dl, cl[k]);
-                        }
-                    }
-                    for k in 0..4 {
-                        v[k] += line[k];
-                        ci[k] = line[k].mul_add(di, ci[k]);
-                        cj[k] = line[k].mul_add(dj, cj[k]);
-                    }
-                }
-            }
-            let scale = 4.0 * GRID as f32;
+            let (first, f) = locate(p.x);
+            (p.v, p.c) = transfer::gather(grid, first, STRIDES, f, GRID);
             for d in 0..3 {
-                p.v[d] = v[d];
-                p.c[3 * d] = ci[d] * scale;
-                p.c[3 * d + 1] = cj[d] * scale;
-                p.c[3 * d + 2] = cl[d] * scale;
-                p.x[d] += DT * v[d];
+                p.x[d] += DT * p.v[d];
             }
             p.j *= 1.0 + DT * (p.c[0] + p.c[4] + p.c[8]);
         }

@@ -3,6 +3,7 @@
 
 use crate::host_fn;
 use crate::pool::Pool;
+use crate::transfer::{self, Node, Strides};
 
 // ANCHOR: substep
 /// Nodes along each axis of a block.
@@ -29,8 +30,6 @@ pub struct Particle {
     pub f: [f32; 9],
 }
 
-/// Momentum, later velocity, and mass.
-type Node = [f32; 4];
 /// Scratchpad: the nodes that the particles of one block reach.
 type Pad = [Node; REACH * REACH * REACH];
 /// Matrices of several particles, lane by lane.
@@ -78,12 +77,6 @@ fn locate(x: [f32; 3], n: usize) -> ([usize; 3], [f32; 3]) {
     let g = x.map(|x| x * n as f32);
     let b = g.map(|g| ((g - 0.5).max(0.0) as i32 as usize).min(n - 3));
     (b, std::array::from_fn(|d| g[d] - b[d] as f32))
-}
-
-#[inline(always)]
-fn weights(f: f32) -> [f32; 3] {
-    let (a, b, c) = (1.5 - f, f - 1.0, f - 0.5);
-    [0.5 * a * a, 0.75 - b * b, 0.5 * c * c]
 }
 
 /// Blocks of nodes, a block table, and the particles of each block.
@@ -276,34 +269,17 @@ fn deform(
     affine
 }
 
-/// Adds one particle to a scratchpad.
+/// Distances in a scratchpad.
+const STRIDES: Strides = Strides {
+    plane: REACH * REACH,
+    row: REACH,
+};
+
+/// The place of a node in a scratchpad with this corner.
 #[inline(always)]
-fn splat(scene: Scene, p: &Particle, [ax, ay, az]: [Node; 3], corner: [usize; 3], pad: &mut Pad) {
-    let (b, part) = locate(p.x, scene.n);
-    let (wx, wy, wz) = (weights(part[0]), weights(part[1]), weights(part[2]));
-    let volume = scene.volume;
-    let mut base: Node = [volume * p.v[0], volume * p.v[1], volume * p.v[2], volume];
-    for k in 0..4 {
-        base[k] -= ax[k] * part[0] + ay[k] * part[1] + az[k] * part[2];
-    }
-    for i in 0..3 {
-        for j in 0..3 {
-            let mut value = base;
-            for k in 0..4 {
-                value[k] += ax[k] * i as f32 + ay[k] * j as f32;
-            }
-            let w = wx[i] * wy[j];
-            let at =
-                ((b[0] - corner[0] + i) * REACH + b[1] - corner[1] + j) * REACH + b[2] - corner[2];
-            let row: &mut [Node; 3] = (&mut pad[at..][..3]).try_into().expect("three nodes");
-            for l in 0..3 {
-                let w = w * wz[l];
-                for k in 0..4 {
-                    row[l][k] = w.mul_add(value[k] + az[k] * l as f32, row[l][k]);
-                }
-            }
-        }
-    }
+fn in_pad(node: [usize; 3], corner: [usize; 3]) -> usize {
+    let [i, j, k] = std::array::from_fn(|d| node[d] - corner[d]);
+    i * STRIDES.plane + j * STRIDES.row + k
 }
 
 host_fn! {
@@ -314,8 +290,12 @@ host_fn! {
             for (l, number) in order.iter().enumerate() {
                 // SAFETY: each particle is in one block, and each block is taken by one thread.
                 let p = unsafe { &*particles.get().add(*number as usize) };
+                let (node, part) = locate(p.x, scene.n);
+                let volume = scene.volume;
+                let base = [volume * p.v[0], volume * p.v[1], volume * p.v[2], volume];
                 let column = |d: usize| [affine[d][l], affine[3 + d][l], affine[6 + d][l], 0.0];
-                splat(scene, p, [column(0), column(1), column(2)], corner, pad);
+                let columns = [column(0), column(1), column(2)];
+                transfer::scatter(pad, in_pad(node, corner), STRIDES, part, base, columns);
             }
         }
     }
@@ -326,39 +306,10 @@ host_fn! {
         for number in order {
             // SAFETY: each particle is in one block, and each block is taken by one thread.
             let p = unsafe { &mut *particles.get().add(*number as usize) };
-            let (b, part) = locate(p.x, scene.n);
-            let (wx, wy, wz) = (weights(part[0]), weights(part[1]), weights(part[2]));
-            // Sums of w v, w v i, w v j and w v l.
-            let (mut v, mut ci, mut cj, mut cl) = ([0.0f32; 4], [0.0f32; 4], [0.0f32; 4], [0.0f32; 4]);
-            for i in 0..3 {
-                for j in 0..3 {
-                    let w = wx[i] * wy[j];
-                    let at = ((b[0] - corner[0] + i) * REACH + b[1] - corner[1] + j) * REACH + b[2] - corner[2];
-                    let row: &[Node; 3] = (&pad[at..][..3]).try_into().expect("three nodes");
-                    let (di, dj) = (i as f32 - part[0], j as f32 - part[1]);
-                    let mut line = [0.0f32; 4];
-                    for l in 0..3 {
-                        let (w, dl) = (w * wz[l], l as f32 - part[2]);
-                        for k in 0..4 {
-                            let wv = w * row[l][k];
-                            line[k] += wv;
-                            cl[k] = wv.mul_add(dl, cl[k]);
-                        }
-                    }
-                    for k in 0..4 {
-                        v[k] += line[k];
-                        ci[k] = line[k].mul_add(di, ci[k]);
-                        cj[k] = line[k].mul_add(dj, cj[k]);
-                    }
-                }
-            }
-            let scale = 4.0 * scene.n as f32;
+            let (node, part) = locate(p.x, scene.n);
+            (p.v, p.c) = transfer::gather(pad, in_pad(node, corner), STRIDES, part, scene.n);
             for d in 0..3 {
-                p.v[d] = v[d];
-                p.c[3 * d] = ci[d] * scale;
-                p.c[3 * d + 1] = cj[d] * scale;
-                p.c[3 * d + 2] = cl[d] * scale;
-                p.x[d] += scene.dt * v[d];
+                p.x[d] += scene.dt * p.v[d];
             }
         }
     }
