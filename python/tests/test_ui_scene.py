@@ -300,6 +300,7 @@ def test_bad_arguments_are_errors(stage: Stage) -> None:
         (lambda: scene.mesh(p, vertex_offset=3, vertex_count=9), "vertex_offset 3 and vertex_count 9 are not within 6"),
         (lambda: scene.mesh_instance(p, transforms=np.zeros((4, 3))), "`mesh_instance`: `transforms` must be matrices of 4 x 4, not an array of shape (4, 3)"),
         (lambda: scene.mesh_instance(p, transforms=np.zeros((2, 4, 4)), instance_count=3), "instance_offset 0 and instance_count 3 are not within 2"),
+        (lambda: scene.mesh_instance(np.zeros((6000, 3)), transforms=np.zeros((30000, 4, 4))), "more than 2^27 vertices"),
         (lambda: scene.lines(p[:3], width=1), "`lines`: 3 ends do not make whole lines"),
         (lambda: scene.lines(p, width=0), "`lines`: `width` must be positive and finite, not 0.0"),
         (lambda: scene.lines(p, width=1, indices=np.array([0, 9])), "index 9 at position 1 has no vertex: there are 6"),

@@ -572,6 +572,9 @@ class Frame:
     def rows(self) -> bytes:
         """Return rows of RGB from top to bottom, one byte per channel."""
 
+def check_corners(index: object | None, vertices: int, each: int) -> None:
+    """Raise `ValueError` unless indices make whole primitives, with ``each`` of them, of vertices that exist."""
+
 # Position, point to look at, direction up, near plane, far plane.
 _Eye: TypeAlias = tuple[Sequence[float], Sequence[float], Sequence[float], float, float]
 

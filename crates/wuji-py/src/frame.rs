@@ -6,7 +6,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use wuji_viewer::scene::Colors;
+use wuji_viewer::scene::{self, Colors};
 use wuji_viewer::{Framebuffer, Picture, Pixel};
 
 /// Draws on RGBA floats, column by column from the left and each column upwards.
@@ -118,7 +118,7 @@ impl Frame {
     ) -> PyResult<()> {
         let (vertices, index, colors) = (rows::<2>(vertices)?, indices(index)?, colors(color)?);
         let color = vertex_colors(&colors, vertices.len())?;
-        let corners = corners::<2>(index, vertices.len(), "ends do not make whole lines")?;
+        let corners = corners::<2>(index, vertices.len())?;
         let radius = 0.5 * width * self.size[1] as f64 + 0.5;
         self.draw(py, |surface| {
             for ends in corners {
@@ -139,7 +139,7 @@ impl Frame {
     ) -> PyResult<()> {
         let (vertices, index, colors) = (rows::<2>(vertices)?, indices(index)?, colors(color)?);
         let color = vertex_colors(&colors, vertices.len())?;
-        let corners = corners::<3>(index, vertices.len(), "corners do not make whole triangles")?;
+        let corners = corners::<3>(index, vertices.len())?;
         self.draw(py, |surface| {
             for corners in corners {
                 let at = corners.map(|k| self.scaled(vertices[k]));
@@ -234,23 +234,24 @@ fn vertex_colors(colors: &Colors, vertices: usize) -> PyResult<impl Fn(usize) ->
     }
 }
 
+/// Raises `ValueError` unless indices make whole primitives, with `each` of them, of vertices that exist.
+#[pyfunction]
+pub(crate) fn check_corners(
+    index: Option<&Bound<'_, PyAny>>,
+    vertices: usize,
+    each: usize,
+) -> PyResult<()> {
+    let index = indices(index)?;
+    scene::check_corners(index.as_deref(), vertices, each.max(1)).map_err(failed)
+}
+
 /// The vertices of each primitive.
 fn corners<const N: usize>(
     indices: Option<Vec<u32>>,
     vertices: usize,
-    incomplete: &str,
 ) -> PyResult<impl Iterator<Item = [usize; N]> + Send> {
+    scene::check_corners(indices.as_deref(), vertices, N).map_err(failed)?;
     let count = indices.as_ref().map_or(vertices, Vec::len);
-    if !count.is_multiple_of(N) {
-        return Err(PyValueError::new_err(format!("{count} {incomplete}")));
-    }
-    if let Some(indices) = &indices
-        && let Some(at) = indices.iter().position(|k| *k as usize >= vertices)
-    {
-        let index = indices[at];
-        let what = format!("index {index} at position {at} has no vertex: there are {vertices}");
-        return Err(PyValueError::new_err(what));
-    }
     Ok((0..count / N).map(move |number| {
         std::array::from_fn(|k| {
             let corner = N * number + k;

@@ -66,6 +66,7 @@ fn native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<window::Window>()?;
     m.add_class::<canvas::Canvas>()?;
     m.add_class::<frame::Frame>()?;
+    m.add_function(wrap_pyfunction!(frame::check_corners, m)?)?;
     m.add_class::<scene::Scene>()?;
     m.add_function(wrap_pyfunction!(scene::camera_matrices, m)?)?;
     m.add_function(wrap_pyfunction!(canvas::text_width, m)?)?;

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .. import _native
 from . import arguments
 from .arguments import checked, colors, image, number, numbers, one_for_each, positions, positive, scalars, triple, unfit
 from .scene import Scene
@@ -88,7 +89,7 @@ class Canvas:
         call = "triangles"
         points, index = positions(call, "vertices", vertices, 2), arguments.indices(call, indices)
         painted = colors(call, color, per_vertex_color, len(points))
-        _check_corners(call, points, index, 3, "corners do not make whole triangles")
+        checked(call, _native.check_corners, index, len(points), 3)
         frame = self._window._frame
         self._window._draw(call, lambda: frame.triangles(points, index, painted))
 
@@ -99,7 +100,7 @@ class Canvas:
     def _lines(self, call: str, vertices: Any, width: float, indices: Any, color: Any, per_vertex_color: Any) -> None:
         points, index = positions(call, "vertices", vertices, 2), arguments.indices(call, indices)
         painted = colors(call, color, per_vertex_color, len(points))
-        _check_corners(call, points, index, 2, "ends do not make whole lines")
+        checked(call, _native.check_corners, index, len(points), 2)
         frame = self._window._frame
         self._window._draw(call, lambda: frame.lines(points, index, width, painted))
 
@@ -122,17 +123,7 @@ class Canvas:
             raise unfit("scene", f"a `ti.ui.Scene` is needed, not {scene!r}")
         taken = checked("scene", scene._native.take)
         frame = self._window._frame
-        self._window._draw("scene", lambda: frame.scene(taken))
-
-
-def _check_corners(call: str, points: Any, index: Any, corners: int, incomplete: str) -> None:
-    """Check now what `_native` would reject when the frame is drawn."""
-    count = len(points) if index is None else len(index)
-    if count % corners:
-        raise unfit(call, f"{count} {incomplete}")
-    if index is not None and len(index) and int(index.max()) >= len(points):
-        at = int(np.argmax(index >= len(points)))
-        raise unfit(call, f"index {index[at]} at position {at} has no vertex: there are {len(points)}")
+        self._window._draw("scene", lambda: checked("scene", frame.scene, taken))
 
 
 def _arrows(starts: Any, arrows: Any) -> Any:

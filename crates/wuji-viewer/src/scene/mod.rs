@@ -170,7 +170,7 @@ pub enum SceneError {
         /// Its value.
         value: f32,
     },
-    /// All instances together have more vertices than can be numbered.
+    /// All instances together have more vertices than can be drawn.
     TooLarge,
     /// An impossible camera, and why.
     Camera(&'static str),
@@ -202,7 +202,10 @@ impl fmt::Display for SceneError {
                 write!(f, "a {what} must be positive and finite, not {value}")
             }
             SceneError::TooLarge => {
-                write!(f, "all instances together have more than 2^31 vertices")
+                write!(
+                    f,
+                    "all instances together have more than 2^27 vertices, or more than there is memory for"
+                )
             }
             SceneError::Camera(why) => write!(f, "the camera shows nothing: {why}"),
         }
@@ -281,12 +284,14 @@ impl Scene {
             lights: Lights::new(self.ambient, &self.lights, &view),
             size,
         };
-        let prepared = self.items.iter().map(|item| match item {
-            Item::Mesh(mesh) => Prepared::Mesh(Transformed::new(mesh, &view, &context)),
-            Item::Particles(particles) => Prepared::Particles(particles),
-            Item::Lines(lines) => Prepared::Lines(lines),
+        let prepared = self.items.iter().map(|item| {
+            Ok(match item {
+                Item::Mesh(mesh) => Prepared::Mesh(Transformed::new(mesh, &view, &context)?),
+                Item::Particles(particles) => Prepared::Particles(particles),
+                Item::Lines(lines) => Prepared::Lines(lines),
+            })
         });
-        let prepared: Vec<Prepared<'_>> = prepared.collect();
+        let prepared: Vec<Prepared<'_>> = prepared.collect::<Result<_, SceneError>>()?;
         let jobs = prepared.iter().flat_map(Prepared::jobs).collect();
         let batches = parallel(jobs, |(item, range)| item.batch(range, &view, &context));
         let strips = Strip::all(size[1], frame.pixels_mut(), depth);
@@ -372,7 +377,7 @@ impl Mesh {
 
     fn check(&self) -> Result<(), SceneError> {
         let vertices = self.vertices.len();
-        corners(self.indices.as_deref(), vertices, 3)?;
+        check_corners(self.indices.as_deref(), vertices, 3)?;
         self.colors.check(vertices)?;
         if let Some(normals) = &self.normals {
             count("normals", normals.len(), vertices)?;
@@ -403,7 +408,7 @@ impl Lines {
 
     fn check(&self) -> Result<(), SceneError> {
         positive("width", self.width)?;
-        corners(self.indices.as_deref(), self.vertices.len(), 2)?;
+        check_corners(self.indices.as_deref(), self.vertices.len(), 2)?;
         self.colors.check(self.vertices.len())
     }
 }
@@ -445,10 +450,12 @@ fn count(what: &'static str, found: usize, needed: usize) -> Result<(), SceneErr
     }
 }
 
-/// Numbers of vertices have 32 bits, and clipping adds some.
+/// The most vertices of a mesh with all of its instances.
+const VERTICES: usize = 1 << 27;
+
 fn countable(vertices: usize, instances: usize) -> Result<(), SceneError> {
     match vertices.checked_mul(instances) {
-        Some(total) if total <= i32::MAX as usize => Ok(()),
+        Some(total) if total <= VERTICES => Ok(()),
         _ => Err(SceneError::TooLarge),
     }
 }
@@ -461,8 +468,12 @@ fn positive(what: &'static str, value: f32) -> Result<(), SceneError> {
     }
 }
 
-/// Checks that corners make whole primitives of vertices that exist.
-fn corners(indices: Option<&[u32]>, vertices: usize, each: usize) -> Result<(), SceneError> {
+/// An error unless corners make whole primitives, with `each` of them, of vertices that exist. Without indices, corners are all vertices.
+pub fn check_corners(
+    indices: Option<&[u32]>,
+    vertices: usize,
+    each: usize,
+) -> Result<(), SceneError> {
     let corners = indices.map_or(vertices, <[u32]>::len);
     if !corners.is_multiple_of(each) {
         return Err(SceneError::Incomplete { corners, each });

@@ -8,7 +8,7 @@ use super::math::{
 use super::segments::{Segments, wireframe};
 use super::strip::{Bins, Context, Strip, centers};
 use super::workers::parallel;
-use super::{Mat4, Mesh};
+use super::{Mat4, Mesh, SceneError};
 use crate::framebuffer::shapes::for_triangle;
 use crate::framebuffer::vertices::over;
 use std::ops::Range;
@@ -51,7 +51,12 @@ pub(super) struct Transformed<'a> {
 const CHUNK: usize = 1 << 13;
 
 impl<'a> Transformed<'a> {
-    pub(super) fn new(mesh: &'a Mesh, view: &Mat4, context: &Context) -> Transformed<'a> {
+    /// An error if there is not enough memory.
+    pub(super) fn new(
+        mesh: &'a Mesh,
+        view: &Mat4,
+        context: &Context,
+    ) -> Result<Transformed<'a>, SceneError> {
         let computed;
         let normals = match &mesh.normals {
             Some(normals) => normals.as_slice(),
@@ -69,7 +74,10 @@ impl<'a> Transformed<'a> {
             // A view is a rotation.
             None => vec![(*view, *view)],
         };
-        let mut vertices = vec![Vertex::default(); count * spaces.len()];
+        let mut vertices = Vec::new();
+        let reserved = vertices.try_reserve_exact(count * spaces.len());
+        reserved.map_err(|_| SceneError::TooLarge)?;
+        vertices.resize(count * spaces.len(), Vertex::default());
         let jobs = vertices.chunks_mut(CHUNK).enumerate().collect();
         parallel(jobs, |(chunk, vertices): (usize, &mut [Vertex])| {
             for (number, vertex) in (chunk * CHUNK..).zip(vertices) {
@@ -84,7 +92,7 @@ impl<'a> Transformed<'a> {
                 };
             }
         });
-        Transformed { mesh, vertices }
+        Ok(Transformed { mesh, vertices })
     }
 
     /// The number of triangles in all instances.
