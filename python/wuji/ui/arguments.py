@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -115,6 +116,20 @@ def number(call: str, name: str, value: Any) -> float:
         raise unfit(call, f"`{name}` must be a number, not {value!r}") from None
 
 
+def finite(call: str, name: str, value: Any) -> float:
+    found = number(call, name, value)
+    if not math.isfinite(found):
+        raise unfit(call, f"`{name}` must be finite, not {found}")
+    return found
+
+
+def flag(call: str, name: str, value: Any) -> bool:
+    try:
+        return bool(value)
+    except (TypeError, ValueError):
+        raise unfit(call, f"`{name}` must be True or False, not {value!r}") from None
+
+
 def positive(call: str, name: str, value: Any) -> float:
     found = number(call, name, value)
     if not 0 < found < float("inf"):
@@ -146,6 +161,12 @@ def one_for_each(call: str, name: str, values: Array, count: int) -> None:
     """Check that there is a value for each vertex."""
     if len(values) != count:
         raise unfit(call, f"`{name}` has {len(values)} elements for {count} vertices")
+
+
+def finite_triple(call: str, name: str, value: Any) -> tuple[float, float, float]:
+    """Return three numbers that are finite."""
+    x, y, z = triple(call, name, value)
+    return finite(call, name, x), finite(call, name, y), finite(call, name, z)
 
 
 def image(call: str, value: Any) -> Array:

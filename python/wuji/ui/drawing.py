@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import _native
 from . import arguments
-from .arguments import checked, colors, image, number, numbers, one_for_each, positions, positive, scalars, triple, unfit
+from .arguments import checked, colors, flag, image, integer, number, numbers, one_for_each, positions, positive, scalars, triple, unfit
 from .scene import Scene
 
 if TYPE_CHECKING:
@@ -53,10 +53,12 @@ class Canvas:
         values = np.ascontiguousarray(numbers(call, "scalar_field", scalar_field), np.float32)
         if values.ndim != 2 or values.size == 0:
             raise unfit(call, f"`scalar_field` must be a 2-D scalar field, not an array of shape {values.shape}")
+        if not isinstance(cmap_name, str):
+            raise unfit(call, f"`cmap_name` must be the name of a color map, not {cmap_name!r}")
         low, high = 0.0, 1.0
-        finite = values[np.isfinite(values)]
-        if normalize and finite.size:
-            low, high = float(finite.min()), float(finite.max())
+        known = values[np.isfinite(values)]
+        if flag(call, "normalize", normalize) and known.size:
+            low, high = float(known.min()), float(known.max())
         if cmap_name != "plasma":
             self.set_image(_mapped(cmap_name, (values - low) / ((high - low) or 1.0)))
             return
@@ -71,12 +73,13 @@ class Canvas:
         field = numbers(call, "vector_field", vector_field)
         if field.ndim != 3 or field.shape[2] != 2 or field.size == 0:
             raise unfit(call, f"`vector_field` must be a 2-D field of vectors with 2 components, not an array of shape {field.shape}")
-        if arrow_spacing < 1:
-            raise unfit(call, f"`arrow_spacing` must be at least 1, not {arrow_spacing}")
+        spacing = integer(call, "arrow_spacing", arrow_spacing)
+        if spacing < 1:
+            raise unfit(call, f"`arrow_spacing` must be at least 1, not {spacing}")
         lengths = np.hypot(field[..., 0], field[..., 1])
         longest = lengths.max(initial=0.0, where=np.isfinite(lengths))
         # The last element of each axis has an arrow, too.
-        i, j = (np.append(np.arange(n // arrow_spacing) * arrow_spacing, n - 1) for n in field.shape[:2])
+        i, j = (np.append(np.arange(n // spacing) * spacing, n - 1) for n in field.shape[:2])
         x, y = np.meshgrid(i / max(field.shape[0] - 1, 1), j / max(field.shape[1] - 1, 1), indexing="ij")
         arrows = field[np.ix_(i, j)] * (number(call, "scale", scale) / (longest or 1.0))
         starts = np.stack([x, y], axis=-1).reshape(-1, 2)

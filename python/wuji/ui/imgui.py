@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import colorsys
-import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from .. import _native
-from .arguments import integer, number, triple, unfit
+from .arguments import finite, finite_triple, flag, integer, triple, unfit
 from .constants import LMB
 
 if TYPE_CHECKING:
@@ -108,9 +107,7 @@ class Gui:
     def begin(self, name: str, x: float, y: float, width: float, height: float) -> None:
         """Begin a panel. Widgets belong to it until `end`."""
         self._window._begin("begin")
-        numbers = [number("begin", what, value) for what, value in zip(("x", "y", "width", "height"), (x, y, width, height), strict=True)]
-        if not all(map(math.isfinite, numbers)):
-            raise unfit("begin", f"position and size of a panel must be finite, not {(x, y, width, height)}")
+        numbers = [finite("begin", what, value) for what, value in zip(("x", "y", "width", "height"), (x, y, width, height), strict=True)]
         if not (numbers[2] > 0 and numbers[3] > 0):
             raise unfit("begin", f"a panel must have a positive width and height, not {width} and {height}")
         columns, rows = self._window._res
@@ -182,7 +179,7 @@ class Gui:
 
     def checkbox(self, text: Any, old_value: Any) -> bool:
         """Draw a checkbox. Return whether it is checked."""
-        label, value = str(text), bool(old_value)
+        label, value = str(text), flag("checkbox", "old_value", old_value)
         panel, top = self._row("checkbox")
         box = (panel.inner, top, _ROW, _ROW)
         reach = (panel.inner, top, _ROW + _PADDING + _native.text_width(label, _FONT), _ROW)
@@ -204,7 +201,7 @@ class Gui:
     def slider_float(self, text: Any, old_value: Any, minimum: float, maximum: float) -> float:
         """Draw a slider. Return its value."""
         call = "slider_float"
-        value, low, high = (number(call, n, v) for n, v in (("old_value", old_value), ("minimum", minimum), ("maximum", maximum)))
+        value, low, high = (finite(call, n, v) for n, v in (("old_value", old_value), ("minimum", minimum), ("maximum", maximum)))
         return float(self._slider(call, str(text), value, low, high, lambda v: f"{v:.3f}"))
 
     def _slider(self, call: str, label: str, value: float, low: float, high: float, shown: Callable[[float], str]) -> float:
@@ -229,7 +226,7 @@ class Gui:
 
     def color_edit_3(self, text: Any, old_value: Any) -> tuple[float, float, float]:
         """Draw a bar for each of red, green and blue. Return the color."""
-        label, color = str(text), list(triple("color_edit_3", "old_value", old_value))
+        label, color = str(text), list(finite_triple("color_edit_3", "old_value", old_value))
         panel, top = self._row("color_edit_3")
         width = (panel.control - _ROW) / 3
         for k, channel in enumerate("RGB"):
@@ -245,7 +242,7 @@ class Gui:
 
     def color_picker_3(self, text: Any, old_value: Any) -> tuple[float, float, float]:
         """Draw a square of saturations and values, and a bar of hues. Return the color."""
-        label, color = str(text), triple("color_picker_3", "old_value", old_value)
+        label, color = str(text), finite_triple("color_picker_3", "old_value", old_value)
         panel, top = self._row("color_picker_3", 6)
         hue, saturation, value = colorsys.rgb_to_hsv(*(min(max(c, 0.0), 1.0) for c in color))
         side = 6 * _ROW

@@ -8,7 +8,7 @@ import numpy as np
 
 from .. import _native
 from . import arguments
-from .arguments import checked, colors, indices, integer, one_for_each, part, positions, scalars, triple, unfit, vectors
+from .arguments import checked, colors, flag, indices, integer, one_for_each, part, positions, scalars, triple, unfit, vectors
 from .camera import Camera
 
 _GRAY = (0.5, 0.5, 0.5)
@@ -196,7 +196,7 @@ class Scene:
         geometry.select(*selection)
         checked(
             call, self._native.mesh, geometry.points, geometry.indices, geometry.normals, geometry.colors,
-            bool(two_sided), bool(show_wireframe), transforms,
+            flag(call, "two_sided", two_sided), flag(call, "show_wireframe", show_wireframe), transforms,
         )  # fmt: skip
 
 
@@ -217,6 +217,8 @@ class _Geometry:
             return
         self.indices = part(self.call, "index", self.indices, index_offset, index_count)
         offset = integer(self.call, "vertex_offset", vertex_offset)
+        if abs(offset) > len(self.points):
+            raise unfit(self.call, f"vertex_offset {offset} is not within {len(self.points)} vertices")
         if offset:
             self.indices = indices(self.call, self.indices.astype(np.int64) + offset)
 
