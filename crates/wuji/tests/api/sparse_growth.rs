@@ -174,10 +174,7 @@ fn the_memory_of_a_gpu_runs_out() -> wuji::Result<()> {
         return Ok(());
     }
     let w = builder().build()?;
-    let x = w.layout(|root| {
-        let rows = root.pointer(I, 1 << 20);
-        rows.dense(J, 1 << 20).place::<f32, 2>("x")
-    })?;
+    let x = rows(&w)?;
     let error = fill_rows(&x, 1 << 20)
         .and_then(|()| w.synchronize())
         .unwrap_err();
@@ -186,6 +183,33 @@ fn the_memory_of_a_gpu_runs_out() -> wuji::Result<()> {
     x.tree().clear()?;
     fill_rows(&x, 100)?;
     assert_eq!(x.get([99, 7])?, 1.0);
+    Ok(())
+}
+
+/// Rows of 4 MiB.
+fn rows(w: &World) -> wuji::Result<Field<f32, 2>> {
+    w.layout(|root| {
+        let rows = root.pointer(I, 1 << 20);
+        rows.dense(J, 1 << 20).place::<f32, 2>("x")
+    })
+}
+
+#[test]
+#[ignore = "takes most of the memory of a large GPU"]
+fn cells_use_the_memory_of_dropped_fields() -> wuji::Result<()> {
+    if !on_gpu() {
+        return Ok(());
+    }
+    let w = builder().build()?;
+    let large = w.field::<f32, 1>("large", [1i64 << 34])?;
+    let x = rows(&w)?;
+    fill_rows(&x, 100)?;
+    w.synchronize()?;
+    drop(large);
+    // 100 GiB, beside which the field had no place.
+    fill_rows(&x, 25_600)?;
+    w.synchronize()?;
+    assert_eq!(x.get([25_599, 7])?, 1.0);
     Ok(())
 }
 

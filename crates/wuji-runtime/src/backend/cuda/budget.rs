@@ -20,21 +20,53 @@ pub(super) struct Budget {
     state: Mutex<State>,
 }
 
+/// What limits the cells of all trees.
 #[derive(Debug, Default)]
 struct State {
     trees: u64,
-    /// The free memory when there was no tree.
-    usable: u64,
-    /// Bytes of the trees' pages, as far as the host knows.
-    resident: u64,
+    /// The memory for cells: what was free before the first tree was created, and what was freed since then, less what was
+    /// allocated. Not what is free now, because kernels access new pages at any time.
+    usable: i64,
     /// Bytes of cells that do not exist any more.
-    returned: u64,
-    /// How often one of these has changed.
+    returned: i64,
+    /// How often one of these has changed. A new tree knows version 0.
     version: u64,
 }
 
 /// The fraction of free memory that cells cannot use: the driver needs some for itself.
 const KEPT_PART: u64 = 32;
+
+impl State {
+    fn created(&mut self, free: u64, fixed: u64) {
+        if self.trees == 0 {
+            self.usable = (free - free / KEPT_PART) as i64;
+        }
+        self.trees += 1;
+        self.usable -= fixed as i64;
+        self.version += 1;
+    }
+
+    fn dropped(&mut self, fixed: u64, cells: u64) {
+        self.trees -= 1;
+        self.usable += fixed as i64;
+        self.cleared(cells);
+    }
+
+    fn cleared(&mut self, cells: u64) {
+        self.returned += cells as i64;
+        self.version += 1;
+    }
+
+    fn allocated(&mut self, bytes: i64) {
+        self.usable -= bytes;
+        self.version += 1;
+    }
+
+    /// How many bytes of cells can be allocated in all.
+    fn limit(&self) -> u64 {
+        (self.returned + self.usable.max(0)) as u64
+    }
+}
 
 impl Budget {
     pub(super) fn new(context: &Arc<CudaContext>) -> Result<Budget> {
@@ -60,54 +92,80 @@ impl Budget {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn changing(&self) -> MutexGuard<'_, State> {
-        let mut state = self.state();
-        state.version += 1;
-        state
-    }
-
-    /// A tree is created.
-    pub(super) fn enter(&self, context: &CudaContext) -> Result<()> {
+    /// A tree is created, which needs this many bytes beside its cells.
+    pub(super) fn created(&self, context: &CudaContext, fixed: u64) -> Result<()> {
         let (free, _) = context.free_memory()?;
-        let mut state = self.changing();
-        if state.trees == 0 {
-            state.usable = free;
-        }
-        state.trees += 1;
+        self.state().created(free, fixed);
         Ok(())
     }
 
-    /// A tree with this many bytes of pages and of cells is dropped.
-    pub(super) fn leave(&self, resident: u64, cells: u64) {
-        let mut state = self.changing();
-        state.trees = state.trees.saturating_sub(1);
-        state.resident = state.resident.saturating_sub(resident);
-        state.returned += cells;
-    }
-
-    /// A tree has more pages than before.
-    pub(super) fn grown(&self, more: u64) {
-        if more > 0 {
-            self.changing().resident += more;
-        }
+    /// A tree with this many bytes of cells is dropped.
+    pub(super) fn dropped(&self, fixed: u64, cells: u64) {
+        self.state().dropped(fixed, cells);
     }
 
     /// This many bytes of cells were cleared.
     pub(super) fn cleared(&self, cells: u64) {
-        self.changing().returned += cells;
+        self.state().cleared(cells);
+    }
+
+    /// Other memory of the device was allocated.
+    pub(super) fn allocated(&self, bytes: u64) {
+        self.state().allocated(bytes as i64);
+    }
+
+    /// Other memory of the device was freed.
+    pub(super) fn freed(&self, bytes: u64) {
+        self.state().allocated(-(bytes as i64));
     }
 
     /// Updates the limit if something has changed since the version that a tree knows. Returns the new version.
     pub(super) fn update(&self, engine: &CudaEngine, known: u64) -> Result<u64> {
-        let state = self.state();
-        if state.version == known {
-            return Ok(known);
+        let (limit, version) = {
+            let state = self.state();
+            (state.limit(), state.version)
+        };
+        if version != known {
+            engine.send(self.address() + budget::LIMIT, &limit.to_le_bytes())?;
         }
-        let (free, _) = engine.context().free_memory()?;
-        // Some cells may have no pages yet; other libraries may have allocated memory since then.
-        let bytes = (state.resident + free - free / KEPT_PART).min(state.usable);
-        let limit = state.returned + bytes;
-        engine.send(self.address() + budget::LIMIT, &limit.to_le_bytes())?;
-        Ok(state.version)
+        Ok(version)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::State;
+
+    #[test]
+    fn cells_share_what_was_free_before_the_first_tree() {
+        let mut state = State::default();
+        state.created(3200, 100);
+        assert_eq!(state.limit(), 3000);
+        // The free memory includes no pages of the first tree any more.
+        state.created(50, 100);
+        assert_eq!(state.limit(), 2900);
+    }
+
+    #[test]
+    fn memory_of_other_fields_changes_the_limit() {
+        let mut state = State::default();
+        state.created(3200, 0);
+        state.allocated(-500);
+        assert_eq!(state.limit(), 3600);
+        state.allocated(4000);
+        assert_eq!(state.limit(), 0);
+        assert_eq!(state.version, 3);
+    }
+
+    #[test]
+    fn cells_that_do_not_exist_any_more_raise_the_limit() {
+        let mut state = State::default();
+        state.created(3200, 100);
+        state.cleared(700);
+        assert_eq!(state.limit(), 3700);
+        state.dropped(100, 300);
+        // Its pages are free again, but the device still counts 1000 bytes.
+        state.created(1600, 50);
+        assert_eq!(state.limit(), 1000 + 1500);
     }
 }

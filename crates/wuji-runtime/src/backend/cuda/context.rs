@@ -200,6 +200,11 @@ impl CudaContext {
         Ok(self.budget.get_or_init(|| new))
     }
 
+    /// The same, if there has been a sparse tree.
+    pub(super) fn known_budget(&self) -> Option<&Budget> {
+        self.budget.get()
+    }
+
     /// Sets the stack size per thread that the recursive functions of a kernel need; it never decreases. An error if the
     /// device cannot have that much.
     pub fn need_stack(&self, bytes: usize, kernel: &str) -> Result<()> {

@@ -18,6 +18,9 @@ impl CudaContext {
             // SAFETY: it writes one address; the context is current.
             unsafe { ask!(self.driver, cuMemAlloc(&mut at, bytes as usize)) }
                 .map_err(|failed| failed.allocating(bytes))?;
+            if let Some(budget) = self.known_budget() {
+                budget.allocated(bytes);
+            }
         }
         Ok(DeviceBuffer {
             context: self.clone(),
@@ -126,6 +129,9 @@ impl Drop for DeviceBuffer {
         if let Ok(_entered) = self.context.enter() {
             // SAFETY: it was allocated in this context and no other code frees it. The driver waits for pending users.
             let _ = unsafe { call!(self.context.driver, cuMemFree(self.at)) };
+            if let Some(budget) = self.context.known_budget() {
+                budget.freed(self.bytes);
+            }
         }
     }
 }

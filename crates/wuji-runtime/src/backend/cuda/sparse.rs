@@ -32,8 +32,10 @@ pub(super) struct SparseMemory {
     /// The memory limit of its cells in bytes, and the known version of the limit of all trees.
     limit: u64,
     budget: u64,
-    /// Bytes of pages that are in the limit of all trees.
-    resident: u64,
+    /// What the host has subtracted from the limit of all trees: the bytes beside cells, and those of cells that kernels do
+    /// not count there.
+    fixed: Option<u64>,
+    uncounted: u64,
     /// The allocated cells of each node after a launch, and the bytes of all cells.
     seen: Pinned,
     /// The event after the last copy of the numbers, and the launches since the known ones.
@@ -127,15 +129,13 @@ impl SparseMemory {
             layout: layout.clone(),
             limit: limit.min(i64::MAX as u64),
             budget: 0,
-            resident: 0,
+            fixed: None,
+            uncounted: 0,
             seen: context.pinned(8 * (rooms.len() + 1))?,
             asked: None,
             unknown: 0,
             rooms,
         };
-        if let Some(budget) = sparse.shared_budget()? {
-            budget.enter(context)?;
-        }
         sparse.provide_fixed(engine)?;
         let (free, _) = context.free_memory()?;
         let part = free / FIRST_PART / (sparse.rooms.len() as u64).max(1);
@@ -164,9 +164,12 @@ impl SparseMemory {
     /// refusing them.
     fn provide_fixed(&mut self, engine: &CudaEngine) -> Result<()> {
         let ranges = self.layout.fixed_ranges(&self.tree);
-        engine
-            .context()
-            .check_free(ranges.iter().map(|r| r.end - r.start).sum())?;
+        let bytes = ranges.iter().map(|r| r.end - r.start).sum();
+        engine.context().check_free(bytes)?;
+        if let Some(shared) = self.shared_budget()? {
+            shared.created(engine.context(), bytes)?;
+            self.fixed = Some(bytes);
+        }
         for range in ranges {
             self.pages.provide(engine, range)?;
         }
@@ -231,14 +234,25 @@ impl SparseMemory {
 
     /// Updates the limit of all trees.
     fn update_budget(&mut self, engine: &CudaEngine) -> Result<()> {
-        let pages = self.rooms.iter().map(|r| r.cells.saturating_mul(r.each));
-        let resident = pages.fold(0, u64::saturating_add);
-        if let Some(shared) = self.shared_budget()? {
-            shared.grown(resident.saturating_sub(self.resident));
-            let known = shared.update(engine, self.budget)?;
-            (self.budget, self.resident) = (known, resident);
+        let Some(shared) = self.shared_budget()? else {
+            return Ok(());
+        };
+        let uncounted = (self.used() - self.counted()).max(self.uncounted);
+        if uncounted > self.uncounted {
+            shared.allocated(uncounted - self.uncounted);
         }
+        let known = shared.update(engine, self.budget)?;
+        (self.budget, self.uncounted) = (known, uncounted);
         Ok(())
+    }
+
+    /// Bytes of cells that kernels count in the limit of all trees, as far as the host knows.
+    fn counted(&self) -> u64 {
+        if self.layout.has_short_offsets() {
+            0
+        } else {
+            self.used()
+        }
     }
 
     /// A number that was copied to the host.
@@ -376,7 +390,7 @@ impl SparseMemory {
             (room.high, room.stride) = (0, 0);
         }
         if let Some(shared) = self.shared_budget()? {
-            shared.cleared(self.used());
+            shared.cleared(self.counted());
         }
         self.set_limits(engine)?;
         self.after_launch(engine)
@@ -386,8 +400,8 @@ impl SparseMemory {
 impl Drop for SparseMemory {
     /// No kernel uses it any more.
     fn drop(&mut self) {
-        if let Ok(Some(shared)) = self.shared_budget() {
-            shared.leave(self.resident, self.used());
+        if let (Some(fixed), Ok(Some(shared))) = (self.fixed, self.shared_budget()) {
+            shared.dropped(fixed + self.uncounted, self.counted());
         }
     }
 }
