@@ -18,16 +18,14 @@ use std::collections::HashSet;
 use std::mem::size_of;
 use wuji_compile::nodes::{UPKEEP, memories};
 use wuji_ir::Result;
-use wuji_ir::entities::{Array, Func, Inst, Region, Value};
+use wuji_ir::entities::{Array, Func, Region, Value};
 use wuji_ir::layout::header;
 use wuji_ir::module::{Bound, BoundBase, Function, Module, RangeDim, SiteKind, Task, TaskKind};
-use wuji_ir::ops::{
-    AtomicOp, BinOp, ControlOp, Effect, ForKind, MOST_THREADS, Op, Sharing, Shuffle, Space, WARP,
-};
-use wuji_ir::types::{Imm, Scalar, Type};
+use wuji_ir::ops::{AtomicOp, ControlOp, ForKind, MOST_THREADS, Op, Shuffle, Space, WARP};
+use wuji_ir::types::Scalar;
 
 /// Address spaces: global memory and shared memory.
-const GLOBAL: u32 = 1;
+pub(super) const GLOBAL: u32 = 1;
 pub(super) const SHARED: u32 = 3;
 
 /// Iterations of an endless loop between two polls of the interrupt flag: a poll costs about 100
@@ -122,7 +120,7 @@ fn has_outer_loop(f: &Function, region: Region) -> bool {
 
 impl Unit<'_, '_> {
     /// The compute capability to generate code for: 90 is 9.0.
-    fn sm(&self) -> u32 {
+    pub(super) fn sm(&self) -> u32 {
         let number = self.host.cpu.strip_prefix("sm_");
         number.and_then(|n| n.parse().ok()).unwrap_or(0)
     }
@@ -659,119 +657,6 @@ impl FunctionGen<'_, '_, '_> {
         e.br(done);
         e.position(done);
         Ok(e.zero(ty))
-    }
-
-    /// Groups of four float atomics of a region on neighbouring addresses, which newer GPUs execute as one
-    /// vector atomic. Between those of a group there is only arithmetic.
-    pub(super) fn neighbouring_updates(&self, region: Region) -> Vec<Vec<Inst>> {
-        let mut groups = Vec::new();
-        if self.unit.gpu.is_none() || self.unit.sm() < 90 || self.converged {
-            return groups;
-        }
-        let mut open: Vec<(Inst, Value, i128)> = Vec::new();
-        let mut close = |open: &mut Vec<(Inst, Value, i128)>| {
-            while !open.is_empty() {
-                let root = open[0].1;
-                let (mut own, rest): (Vec<_>, Vec<_>) =
-                    open.drain(..).partition(|(_, r, _)| *r == root);
-                *open = rest;
-                own.sort_by_key(|o| o.2);
-                for four in own
-                    .chunk_by(|a, b| b.2 == a.2 + 4)
-                    .flat_map(|row| row.chunks(4))
-                {
-                    if four.len() == 4 {
-                        let mut all: Vec<Inst> = four.iter().map(|o| o.0).collect();
-                        // In program order, so that the last one comes last.
-                        let place =
-                            |i: &Inst| self.f.regions[region].insts.iter().position(|x| x == i);
-                        all.sort_by_key(place);
-                        groups.push(all);
-                    }
-                }
-            }
-        };
-        for inst in &self.f.regions[region].insts {
-            let data = &self.f.insts[*inst];
-            let is_addition = matches!(
-                data.op,
-                Op::MemAtomic(AtomicOp::Add, Space::Tree(..), Sharing::Shared)
-            );
-            if is_addition
-                && self.f.ty(data.args[1]) == Type::Scalar(Scalar::F32)
-                && !self.used.contains(&data.results[0])
-            {
-                let (root, distance) = self.root(data.args[0]);
-                open.push((*inst, root, distance));
-            } else if data.op.effect() != Effect::Pure {
-                close(&mut open);
-            }
-        }
-        close(&mut open);
-        groups
-    }
-
-    /// Splits an offset into a base value and a constant.
-    fn root(&self, offset: Value) -> (Value, i128) {
-        let number = |v: Value| self.f.constant(v).and_then(Imm::as_int);
-        let mut at = (offset, 0);
-        while let Some(def) = self.f.def(at.0) {
-            let data = &self.f.insts[def];
-            let Op::Binary(BinOp::Add) = data.op else {
-                break;
-            };
-            at = match (number(data.args[0]), number(data.args[1])) {
-                (_, Some(c)) => (data.args[0], at.1 + c),
-                (Some(c), None) => (data.args[1], at.1 + c),
-                (None, None) => break,
-            };
-        }
-        at
-    }
-
-    /// One vector atomic if the address is 16-byte aligned, otherwise four scalar ones.
-    pub(super) fn vector_atomic(&mut self, all: &[Inst]) -> Result<()> {
-        let mut parts: Vec<(i128, Inst)> = all
-            .iter()
-            .map(|i| (self.root(self.f.insts[*i].args[0]).1, *i))
-            .collect();
-        parts.sort_by_key(|p| p.0);
-        let first = &self.f.insts[parts[0].1];
-        let Op::MemAtomic(_, space, _) = first.op else {
-            return Ok(());
-        };
-        let at = self.address(space, first.args[0])?;
-        let mut args = Vec::new();
-        for (_, inst) in &parts {
-            args.push(self.get(self.f.insts[*inst].args[1])?);
-        }
-        let e = &self.unit.emit;
-        let address = e.cast(LLVMOpcode::LLVMAddrSpaceCast, at, e.space_ptr_ty(GLOBAL));
-        let address = e.cast(LLVMOpcode::LLVMPtrToInt, address, e.i64_ty());
-        let low = e.and(address, e.const_i64(15));
-        let aligned = e.icmp(LLVMIntEQ, low, e.const_i64(0));
-        let (one, many) = (
-            e.append_block(self.fun, c"cooperative"),
-            e.append_block(self.fun, c"one_by_one"),
-        );
-        let done = e.append_block(self.fun, c"updated");
-        e.cond_br(aligned, one, many);
-        e.position(one);
-        args.insert(0, address);
-        e.assembly(
-            "red.relaxed.gpu.global.add.v4.f32 [$0], {$1, $2, $3, $4};",
-            "l,f,f,f,f,~{memory}",
-            &args,
-        );
-        e.br(done);
-        e.position(many);
-        for inst in all {
-            self.inst(*inst)?;
-        }
-        let e = &self.unit.emit;
-        e.br(done);
-        e.position(done);
-        Ok(())
     }
 
     fn combined(&mut self, op: wuji_ir::ops::BinOp, s: Scalar, a: Val, b: Val) -> Val {

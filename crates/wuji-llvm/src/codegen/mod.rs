@@ -20,6 +20,7 @@ mod math;
 mod memory;
 mod scalar;
 mod threads;
+mod vector_atomics;
 mod warps;
 
 pub(crate) use gpu::block_size;
