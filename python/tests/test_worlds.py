@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -191,6 +192,42 @@ def test_python_code_of_another_thread_is_no_part_of_a_kernel_that_is_compiled()
     asked.set()
     thread.join()
     assert not inside
+
+
+def test_an_interrupt_at_any_line_leaves_no_kernel_open():
+    from wuji.lang import impl
+
+    def interrupt_at(number: int) -> Callable[[Any, str, Any], Any]:
+        def trace(frame: Any, event: str, _: Any) -> Any:
+            nonlocal number
+            if not frame.f_code.co_filename.endswith(("lang/kernel.py", "lang/context.py")):
+                return None
+            if event == "line":
+                number -= 1
+                if number < 0:
+                    sys.settrace(None)
+                    raise KeyboardInterrupt
+            return trace
+
+        return trace
+
+    for line in range(1000):
+
+        @ti.kernel
+        def one() -> ti.i32:
+            return 1
+
+        sys.settrace(interrupt_at(line))
+        try:
+            done = one() == 1
+        except KeyboardInterrupt:
+            done = False
+        finally:
+            sys.settrace(None)
+        assert not impl.inside_kernel(), line
+        if done:
+            break
+    assert done and line > 20
 
 
 def test_arrays_of_a_world_that_was_reset_are_freed():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 lock = threading.RLock()
 Function = TypeVar("Function", bound=Callable[..., Any])
+Result = TypeVar("Result")
 
 
 def python_only(function: Function) -> Function:
@@ -122,11 +123,17 @@ def compiling() -> Compilation | None:
     return _current.get()
 
 
-def enter(compilation: Compilation | None) -> Compilation | None:
-    """Set the current compilation and return the previous one. The caller holds `lock`."""
-    before = _current.get()
-    _current.set(compilation)
-    return before
+def run(compilation: Compilation, build: Callable[[], Result]) -> Result:
+    """Call a function that builds a kernel. The caller holds `lock`.
+
+    It runs in a copy of the context, which ends with the call: an exception from a signal handler, which can be raised at any instruction, cannot leave the kernel open.
+    """
+
+    def inside() -> Result:
+        _current.set(compilation)
+        return build()
+
+    return copy_context().run(inside)
 
 
 def _after_fork() -> None:

@@ -274,9 +274,8 @@ class Kernel:
             source = self.source
             source.refresh()
             cx = Compilation(_native.Builder(name), world, name)
-            before = context.enter(cx)
             try:
-                code = self._build(cx, source, args, unaliased, mode)
+                code = context.run(cx, lambda: self._build(cx, source, args, unaliased, mode))
             except _native.NativeError as e:
                 raise from_native(e) from None
             except WujiError as e:
@@ -284,8 +283,6 @@ class Kernel:
                     raise
                 # The message shows the user's source line; frames of the compiler would only add noise.
                 raise e.with_traceback(None) from None
-            finally:
-                context.enter(before)
             compiled.enter(key, code, self._identified(args))
             simple = all(p.kind == "value" and isinstance(p.type, DataType) or p.kind == "array" for p in self.parameters)
             if simple and code.wrap is None and not code.gradients and not mode:
