@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import array
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -422,6 +424,54 @@ def test_describe_array() -> None:
         None,
     ):
         assert d(other) is None
+
+
+# A stand-in for torch, in a process of its own: its functions are looked up once.
+TORCH = """
+import sys, types
+import numpy as np
+from wuji import _native as n
+
+class Tensor:
+    requires_grad = negative = conjugate = False
+    def __init__(self, value): self.value = value
+    def is_neg(self): return self.negative
+    def is_conj(self): return self.conjugate
+    def detach(self): return Tensor(self.value)
+    def __dlpack__(self, **options): raise BufferError("not exported this way")
+    def __dlpack_device__(self): return (1, 0)
+
+def to_dlpack(tensor):
+    if tensor.requires_grad: raise RuntimeError("detach it first")
+    return tensor.value.__dlpack__()
+
+torch = types.ModuleType("torch")
+functions = {"_to_dlpack": to_dlpack, "_cuda_getCurrentRawStream": lambda device: 0}
+torch.Tensor, torch._C = Tensor, types.SimpleNamespace(**functions)
+plain = Tensor(np.zeros((2, 3)).T)
+try: n.describe_array(plain)
+except BufferError as error: print(error)
+sys.modules["torch"] = torch
+print(n.describe_array(plain))
+plain.requires_grad = True
+print(n.describe_array(plain))
+for what in ("negative", "conjugate"):
+    tensor = Tensor(np.zeros(2))
+    setattr(tensor, what, True)
+    try: n.describe_array(tensor)
+    except BufferError as error: print(error)
+"""
+
+
+def test_tensors_of_torch() -> None:
+    done = subprocess.run([sys.executable, "-c", TORCH], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.splitlines() == [
+        "not exported this way",
+        "('f64', (3, 2), False, True)",
+        "('f64', (3, 2), False, True)",
+        "the tensor is the negative of its memory (`is_neg()`); pass `tensor.resolve_neg()`",
+        "not exported this way",
+    ]
 
 
 def test_arrays_as_arguments(w: n.World) -> None:

@@ -1,5 +1,7 @@
 //! DLPack: import of foreign tensors, export of arrays. The structures are those of `dlpack.h`.
 
+mod torch;
+
 use pyo3::exceptions::{PyBufferError, PyTypeError};
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -197,6 +199,9 @@ pub(crate) fn tensor<'py>(
     consumer: Consumer,
 ) -> PyResult<Option<ImportedTensor<'py>>> {
     let py = value.py();
+    if let Some(quick) = torch::export(value)? {
+        return quick.import(consumer);
+    }
     // Torch exports a tensor with gradients only after `detach`, which shares its memory.
     let tracked = value.getattr(pyo3::intern!(py, "requires_grad"));
     let detached = match tracked.and_then(|t| t.extract::<bool>()) {
@@ -217,12 +222,13 @@ pub(crate) fn tensor<'py>(
         Some(Owner::Cuda(n)) => {
             // On another device the tensor cannot be used; the launch reports that.
             let ours = consumer.filter(|(m, _)| *m == n).map(|c| c.1 as i64);
-            match stream_of_torch(value, n)? {
+            match torch::stream_of(value, n)? {
                 // Synchronize our stream ourselves: torch would create event and stream objects for it.
                 Some(theirs) => {
                     let capsule = exported(&export, Some(NO_STREAM))?;
                     (capsule, Some(theirs), ours.is_some())
                 }
+                // Other libraries are assumed to use the default stream.
                 None => {
                     let capsule = exported(&export, Some(ours.unwrap_or(NO_STREAM)))?;
                     (capsule, Some(LEGACY), false)
@@ -233,28 +239,7 @@ pub(crate) fn tensor<'py>(
     let Ok(capsule) = capsule.cast_into::<PyCapsule>() else {
         return Ok(None);
     };
-    let versioned = capsule.name()?.is_some_and(|name| {
-        // SAFETY: the name is only compared.
-        unsafe { name.as_cstr() == VERSIONED }
-    });
-    let (found, writable) = if versioned {
-        let tensor = capsule.pointer_checked(Some(VERSIONED))?;
-        // SAFETY: a capsule of this name holds such a tensor while it lives; the version comes first in all versions.
-        let tensor = unsafe { tensor.cast::<ManagedVersioned>().as_ref() };
-        if tensor.major != 1 {
-            let major = tensor.major;
-            let what = format!(
-                "DLPack version {major} is not supported; the newest supported version is 1"
-            );
-            return Err(PyBufferError::new_err(what));
-        }
-        (tensor.tensor.read(), tensor.flags & READ_ONLY == 0)
-    } else {
-        let tensor = capsule.pointer_checked(Some(NAME))?;
-        // SAFETY: as above.
-        let tensor = unsafe { tensor.cast::<Managed>().as_ref() };
-        (tensor.tensor.read(), true)
-    };
+    let (found, writable) = described(&capsule)?;
     Ok(found.map(|found| ImportedTensor {
         found,
         writable,
@@ -262,6 +247,30 @@ pub(crate) fn tensor<'py>(
         waits,
         capsule,
     }))
+}
+
+/// Decodes the tensor in a capsule, and whether it is writable.
+fn described(capsule: &Bound<'_, PyCapsule>) -> PyResult<(Option<TensorInfo>, bool)> {
+    let versioned = capsule.name()?.is_some_and(|name| {
+        // SAFETY: the name is only compared.
+        unsafe { name.as_cstr() == VERSIONED }
+    });
+    if !versioned {
+        let tensor = capsule.pointer_checked(Some(NAME))?;
+        // SAFETY: a capsule of this name holds such a tensor while it lives.
+        let tensor = unsafe { tensor.cast::<Managed>().as_ref() };
+        return Ok((tensor.tensor.read(), true));
+    }
+    let tensor = capsule.pointer_checked(Some(VERSIONED))?;
+    // SAFETY: as above; the version comes first in all versions.
+    let tensor = unsafe { tensor.cast::<ManagedVersioned>().as_ref() };
+    if tensor.major != 1 {
+        let major = tensor.major;
+        let what =
+            format!("DLPack version {major} is not supported; the newest supported version is 1");
+        return Err(PyBufferError::new_err(what));
+    }
+    Ok((tensor.tensor.read(), tensor.flags & READ_ONLY == 0))
 }
 
 /// Calls `__dlpack__`, with version 1 of the protocol if the producer supports it.
@@ -281,32 +290,6 @@ fn exported<'py>(export: &Bound<'py, PyAny>, stream: Option<i64>) -> PyResult<Bo
         }
         called => called,
     }
-}
-
-/// Torch's current stream, if this is a torch tensor. Other libraries do not tell; they are assumed to use the default stream.
-fn stream_of_torch(value: &Bound<'_, PyAny>, device: u32) -> PyResult<Option<usize>> {
-    let py = value.py();
-    let module = value.get_type().module()?;
-    let module = module.to_str()?;
-    if module != "torch" && !module.starts_with("torch.") {
-        return Ok(None);
-    }
-    // What `current_stream` calls, without the object around the result.
-    let quick = py.import(pyo3::intern!(py, "torch"))?;
-    let quick = quick.getattr(pyo3::intern!(py, "_C"));
-    let quick = quick.and_then(|c| c.getattr(pyo3::intern!(py, "_cuda_getCurrentRawStream")));
-    let raw: usize = match quick {
-        Ok(quick) => quick.call1((device,))?.extract()?,
-        Err(_) => {
-            let cuda = py.import(pyo3::intern!(py, "torch.cuda"))?;
-            let stream = cuda.call_method1(pyo3::intern!(py, "current_stream"), (device,))?;
-            stream
-                .getattr(pyo3::intern!(py, "cuda_stream"))?
-                .extract()?
-        }
-    };
-    // Torch uses 0 for the default stream.
-    Ok(Some(raw.max(LEGACY)))
 }
 
 /// An exported array.
