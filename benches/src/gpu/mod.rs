@@ -5,6 +5,7 @@ mod activation;
 mod flow;
 mod forms;
 mod hash;
+mod lists;
 mod math;
 mod quantized;
 
@@ -585,6 +586,9 @@ fn measure(wanted: &dyn Fn(&str) -> bool) -> Result<Vec<Line>> {
         lines.extend(quantized::lines()?);
     }
     lines.extend(flow::lines(wanted)?);
+    if wanted("lists") {
+        lines.extend(lists::lines()?);
+    }
     if wanted("activation") {
         lines.extend(activation::lines()?);
     }

@@ -451,7 +451,9 @@ impl Walk<'_> {
         match op {
             CellOp::IsActive | CellOp::Length => mask.reads = true,
             CellOp::Activate | CellOp::Append => (mask.reads, mask.activates) = (true, true),
-            CellOp::Deactivate => (mask.reads, mask.deactivates) = (true, true),
+            CellOp::Deactivate | CellOp::DeactivateChunk => {
+                (mask.reads, mask.deactivates) = (true, true)
+            }
         }
         self.summary.refuse(Obstacle::Cells);
     }

@@ -4,7 +4,7 @@ use crate::entities::*;
 use crate::infer;
 use crate::module::*;
 use crate::ops::*;
-use crate::types::{Imm, Scalar, Type};
+use crate::types::{I64, Imm, Scalar, Type};
 use smallvec::SmallVec;
 
 /// Appends instructions to one region of a function. Type errors are bugs of the caller: frontends check
@@ -174,6 +174,25 @@ impl<'a> Builder<'a> {
         fill(self, &values);
         self.region = outer;
         region
+    }
+
+    /// A parallel loop whose coordinates are `i64`.
+    pub fn foreach(
+        &mut self,
+        domain: Domain,
+        args: &[Value],
+        rank: usize,
+        body: impl FnOnce(&mut Builder<'_>, &[Value]),
+    ) -> Inst {
+        let label = self.func.fresh_label();
+        let op = Op::ForEach(label, domain, LoopHints::default());
+        let inst = self.push_typed(op, args, &[]);
+        let region = self.region(&vec![I64; rank], |b, at| {
+            body(b, at);
+            b.end(Term::Continue(label, Values::new()));
+        });
+        self.func.insts[inst].regions.push(region);
+        inst
     }
 
     /// `if`, with the values of each side.

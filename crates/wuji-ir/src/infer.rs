@@ -295,7 +295,7 @@ fn access_op(
 fn cell(m: &Env, op: CellOp, field: Field, args: &[Type]) -> Result<Option<Types>, String> {
     let rank = m.fields[field].rank();
     let on_list = matches!(op, CellOp::Append | CellOp::Length);
-    if on_list {
+    if on_list || op == CellOp::DeactivateChunk {
         dynamic_index(m, field)?;
     }
     count(args, rank - usize::from(on_list))?;
@@ -307,11 +307,11 @@ fn cell(m: &Env, op: CellOp, field: Field, args: &[Type]) -> Result<Option<Types
         .map(|leaf| tree.nodes[m.fields[leaf.field].node].kind);
     match (op, kinds.find(|kind| !kind.is_sparse())) {
         (CellOp::IsActive, _) => one(BOOL),
-        (CellOp::Deactivate, Some(kind)) => Err(format!(
+        (CellOp::Deactivate | CellOp::DeactivateChunk, Some(kind)) => Err(format!(
             "cells of a {} node cannot be deactivated one by one",
             kind.name()
         )),
-        (CellOp::Activate | CellOp::Deactivate, _) => none(),
+        (CellOp::Activate | CellOp::Deactivate | CellOp::DeactivateChunk, _) => none(),
         (CellOp::Append | CellOp::Length, _) => one(I32),
     }
 }
@@ -330,9 +330,8 @@ fn tree_access(
     count(args, operands.ok_or_else(missing)?)?;
     args.iter().try_for_each(|a| same(*a, I64))?;
     match op {
-        TreeAccessOp::Find | TreeAccessOp::Ensure | TreeAccessOp::Push | TreeAccessOp::Length => {
-            one(I64)
-        }
+        TreeAccessOp::Find | TreeAccessOp::Ensure | TreeAccessOp::Length => one(I64),
+        TreeAccessOp::Push => Ok(Some(smallvec![I64; 2])),
         TreeAccessOp::Test => one(BOOL),
         TreeAccessOp::Touch | TreeAccessOp::Drop => none(),
         TreeAccessOp::Entry => {

@@ -12,7 +12,7 @@
 use crate::build::Builder;
 use crate::entities::{Array, Field, Value};
 use crate::module::{ArrayData, Function, Module, Term, Values};
-use crate::ops::{Access, AtomicOp, CellOp, CmpOp, Domain, LoopHints, Op, Place};
+use crate::ops::{Access, AtomicOp, CellOp, CmpOp, Domain, Op, Place};
 use crate::types::{I64, Scalar, Type};
 
 /// The arrays of field `k`: coordinates, values, count.
@@ -26,7 +26,7 @@ pub fn export(m: &Module, fields: &[Field]) -> Module {
     with_kernel(m, "export", fields, |b, k, field| {
         let [coords, values, count] = arrays(k);
         let rank = b.env.fields[field].rank();
-        foreach(b, Domain::Field(field), &[], rank, |b, at| {
+        b.foreach(Domain::Field(field), &[], rank, |b, at| {
             let (zero, one) = (b.i64(0), b.i64(1));
             let add = Op::Atomic(AtomicOp::Add, Access::write(Place::Array(count)));
             let row = b.value(add, &[zero, one]);
@@ -59,7 +59,7 @@ pub fn import(m: &Module, fields: &[Field]) -> Module {
         let rank = b.env.fields[field].rank();
         let zero = b.i64(0);
         let rows = b.value(Op::ArrayExtent(coords, 0), &[]);
-        foreach(b, Domain::Range { rank: 1 }, &[zero, rows], 1, |b, row| {
+        b.foreach(Domain::Range { rank: 1 }, &[zero, rows], 1, |b, row| {
             let mut at: Vec<Value> = Vec::new();
             for axis in 0..rank {
                 let axis = b.i64(axis as i64);
@@ -118,20 +118,4 @@ fn with_kernel(
     b.end(Term::Return(Values::new()));
     out.kernel = Some(out.add_func(f));
     out
-}
-
-fn foreach(
-    b: &mut Builder<'_>,
-    domain: Domain,
-    args: &[Value],
-    rank: usize,
-    body: impl FnOnce(&mut Builder<'_>, &[Value]),
-) {
-    let label = b.func.fresh_label();
-    let inst = b.push_typed(Op::ForEach(label, domain, LoopHints::default()), args, &[]);
-    let region = b.region(&vec![I64; rank], |b, at| {
-        body(b, at);
-        b.end(Term::Continue(label, Values::new()));
-    });
-    b.func.insts[inst].regions.push(region);
 }

@@ -14,9 +14,7 @@ use wuji_ir::entities::{Array, Field, Node, Value};
 use wuji_ir::infer::dynamic_index;
 use wuji_ir::layout::{Child, FieldData};
 use wuji_ir::module::{ArrayData, Function, Module, Param, TempData, Term, Values};
-use wuji_ir::ops::{
-    Access, Activation, AtomicOp, BinOp, CellOp, CmpOp, Domain, LoopHints, Op, Place,
-};
+use wuji_ir::ops::{Access, Activation, AtomicOp, BinOp, CellOp, CmpOp, Domain, Op, Place};
 use wuji_ir::random::GOLDEN;
 use wuji_ir::types::{Scalar, Type};
 use wuji_ir::{Error, Result};
@@ -386,8 +384,14 @@ impl ServiceSpec {
                 None
             }
             Service::DeactivateAll => {
+                // The iterations share the chunks of a list.
+                let op = if dynamic_index(b.env, self.field).is_ok() {
+                    CellOp::DeactivateChunk
+                } else {
+                    CellOp::Deactivate
+                };
                 self.each(b, |b, at| {
-                    b.push(Op::Cell(CellOp::Deactivate, self.field), at);
+                    b.push(Op::Cell(op, self.field), at);
                 });
                 None
             }
@@ -417,8 +421,7 @@ impl ServiceSpec {
 
     /// A parallel loop over the active cells.
     fn each(&self, b: &mut Builder<'_>, body: impl FnOnce(&mut Builder<'_>, &[Value])) {
-        let types = vec![I64; self.rank];
-        foreach(b, Domain::Field(self.field), &[], &types, body);
+        b.foreach(Domain::Field(self.field), &[], self.rank, body);
     }
 
     /// A loop over a box, with the coordinates and those counted from the corner of the box.
@@ -435,18 +438,12 @@ impl ServiceSpec {
         let (low, high) = ends.split_at(self.rank);
         let args: Vec<Value> = low.iter().zip(high).flat_map(|(l, h)| [*l, *h]).collect();
         let rank = self.rank as u8;
-        foreach(
-            b,
-            Domain::Range { rank },
-            &args,
-            &vec![I64; self.rank],
-            |b, at| {
-                let from: Vec<Value> = (at.iter().zip(low))
-                    .map(|(c, l)| b.binary(BinOp::Sub, *c, *l))
-                    .collect();
-                body(b, at, &from);
-            },
-        );
+        b.foreach(Domain::Range { rank }, &args, self.rank, |b, at| {
+            let from: Vec<Value> = (at.iter().zip(low))
+                .map(|(c, l)| b.binary(BinOp::Sub, *c, *l))
+                .collect();
+            body(b, at, &from);
+        });
     }
 
     /// A loop over the active cells that numbers them; gives how many there are. `part`: only over those of one part.
@@ -524,7 +521,7 @@ impl ServiceSpec {
         let zero = b.i64(0);
         let count = b.value(Op::ArrayExtent(array(0), 0), &[]);
         let domain = Domain::Range { rank: 1 };
-        foreach(b, domain, &[zero, count], &[I64], |b, n| {
+        b.foreach(domain, &[zero, count], 1, |b, n| {
             let at: Vec<Value> = (0..self.rank)
                 .map(|k| {
                     let k = b.i64(k as i64);
@@ -565,21 +562,4 @@ impl ServiceSpec {
 
 fn array(number: u32) -> Array {
     Array::from_u32(number)
-}
-
-fn foreach(
-    b: &mut Builder<'_>,
-    domain: Domain,
-    args: &[Value],
-    types: &[Type],
-    body: impl FnOnce(&mut Builder<'_>, &[Value]),
-) {
-    let label = b.func.fresh_label();
-    let op = Op::ForEach(label, domain, LoopHints::default());
-    let inst = b.push_typed(op, args, &[]);
-    let region = b.region(types, |b, indices| {
-        body(b, indices);
-        b.end(Term::Continue(label, Values::new()));
-    });
-    b.func.insts[inst].regions.push(region);
 }

@@ -230,7 +230,7 @@ pub fn loses_cells(m: &Module, f: &Function, tree: Tree) -> bool {
     let mut look = |f: &Function, called: &mut Vec<Func>| {
         f.walk(|inst| {
             let op = &f.insts[inst].op;
-            if let Op::Cell(CellOp::Deactivate, field) = op {
+            if let Op::Cell(CellOp::Deactivate | CellOp::DeactivateChunk, field) = op {
                 found |= m.fields[*field].tree == tree;
             }
             // In functions that are already lowered.

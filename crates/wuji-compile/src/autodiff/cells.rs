@@ -120,7 +120,7 @@ impl Found {
                     span,
                 }),
                 CellOp::Activate | CellOp::Append => self.activates.push((unit, span)),
-                CellOp::Deactivate => self.deactivates.push((unit, span)),
+                CellOp::Deactivate | CellOp::DeactivateChunk => self.deactivates.push((unit, span)),
             }
             return;
         }

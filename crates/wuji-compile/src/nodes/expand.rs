@@ -46,7 +46,11 @@ pub fn expand(
             call(b, drop, operands);
             Values::new()
         }
-        TreeAccessOp::Push => smallvec![level.push(s, b, at, operands[0])],
+        TreeAccessOp::Push => {
+            let mut found = level.push(s, b, at, operands[0]);
+            found[1] = s.aligned(b, at, found[1]);
+            found
+        }
         TreeAccessOp::Length => smallvec![level.length(b, at, operands[0])],
         TreeAccessOp::Entry => {
             let mut words = s.entry(b, tree, node, operands[0]);

@@ -7,7 +7,7 @@ use crate::analysis::affine::Affine;
 use wuji_ir::build::Builder;
 use wuji_ir::entities::{Func, Node, Tree, Value};
 use wuji_ir::layout::NodeData;
-use wuji_ir::module::Env;
+use wuji_ir::module::{Env, Values};
 use wuji_ir::ops::BinOp;
 
 /// A node of a tree.
@@ -86,9 +86,9 @@ pub(crate) trait LevelFunctions: Sync {
     }
 
     /// `TreeAccessOp::Push`.
-    fn push(&self, s: &mut Services, b: &mut Builder, at: At, container: Value) -> Value {
+    fn push(&self, s: &mut Services, b: &mut Builder, at: At, container: Value) -> Values {
         let _ = (s, at, container);
-        b.i64(-1)
+        [b.i64(-1), b.i64(0)].into_iter().collect()
     }
 
     /// `TreeAccessOp::Length`.

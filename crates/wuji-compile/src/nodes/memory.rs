@@ -12,6 +12,7 @@ use wuji_ir::entities::{Func, Node, Tree, Value};
 use wuji_ir::layout::{Arena, budget, header, shard, tree_header};
 use wuji_ir::module::*;
 use wuji_ir::ops::*;
+use wuji_ir::types::I64;
 
 /// Bytes of cells that a shard claims at once, unless a single cell has more.
 const RUN_BYTES: u64 = 1 << 16;
@@ -373,7 +374,13 @@ impl Services {
     /// Records that a cell was activated or deactivated. Reading first keeps the cache line shared.
     pub(super) fn changed(&self, b: &mut Builder, tree: Tree, node: Node) {
         let at = self.node(tree, node).header + header::CHANGED;
-        let seen = load_at(b, tree, at);
+        // On a GPU it may come from a cache: only other tasks reset it.
+        let space = match self.target {
+            Target::Cpu => Space::Nodes(tree),
+            Target::Cuda => Space::Bytes(tree),
+        };
+        let address = b.i64(at as i64);
+        let seen = b.value(Op::MemLoad(space, I64), &[address]);
         let not_yet = is_zero(b, seen);
         when(b, not_yet, |b| {
             let one = b.i64(1);

@@ -23,6 +23,13 @@ impl Services {
         word_at(b, start, number)
     }
 
+    /// The offset of the container of a node that has only one, because its parent is the root.
+    pub(super) fn only_container(&self, m: &Env, (tree, node): At) -> Option<u64> {
+        let root = m.trees[tree].root();
+        let offsets = &self.memory[tree].node_offset;
+        (m.trees[tree].nodes[node].parent == Some(root)).then(|| offsets[root] + offsets[node])
+    }
+
     /// What a slot points to, allocated if it is empty.
     pub(super) fn ensure_slot(&mut self, b: &mut Builder, (tree, node): At, slot: Value) -> Value {
         let found = load(b, tree, slot);

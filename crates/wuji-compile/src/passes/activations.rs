@@ -37,7 +37,7 @@ fn deactivates(m: &Module, func: Func, tree: Tree) -> bool {
     let f = &m.funcs[func];
     f.walk(|inst| {
         let op = &f.insts[inst].op;
-        if let Op::Cell(CellOp::Deactivate, field) = op {
+        if let Op::Cell(CellOp::Deactivate | CellOp::DeactivateChunk, field) = op {
             found |= m.fields[*field].tree == tree;
         }
         found |= op.callee().is_some();

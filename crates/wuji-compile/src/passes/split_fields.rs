@@ -119,7 +119,7 @@ fn cell(b: &mut Builder, op: CellOp, field: Field, at: &[Value]) -> Option<Value
             let lead = b.env.lead(field);
             Some(b.value(Op::Cell(op, lead), at))
         }
-        CellOp::Activate | CellOp::Deactivate => {
+        CellOp::Activate | CellOp::Deactivate | CellOp::DeactivateChunk => {
             let mut nodes = Vec::new();
             for leaf in b.env.leaves(field) {
                 let node = b.env.fields[leaf.field].node;

@@ -373,8 +373,8 @@ impl Launch<'_, '_> {
                 Some(i128::from(at.is_some_and(|at| cells.exists(route, &at))))
             }
             (CellOp::Length, at) => Some(at.map_or(0, |at| i128::from(cells.length(route, &at)))),
-            (CellOp::Deactivate, None) => None,
-            (CellOp::Deactivate, Some(at)) => {
+            (CellOp::Deactivate | CellOp::DeactivateChunk, None) => None,
+            (CellOp::Deactivate | CellOp::DeactivateChunk, Some(at)) => {
                 for leaf in m.leaves(field) {
                     deactivate(m, cells, routes, fields, leaf.field, &at);
                 }
@@ -407,7 +407,11 @@ impl Launch<'_, '_> {
         if let (Some(value), Some(result)) = (result, data.results.first()) {
             match op {
                 CellOp::IsActive => self.set_scalar(*result, Imm::bool(value != 0)),
-                CellOp::Append | CellOp::Length | CellOp::Activate | CellOp::Deactivate => {
+                CellOp::Append
+                | CellOp::Length
+                | CellOp::Activate
+                | CellOp::Deactivate
+                | CellOp::DeactivateChunk => {
                     self.set_int(*result, value);
                 }
             }

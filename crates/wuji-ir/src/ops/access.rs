@@ -134,6 +134,9 @@ op_enum! {
         Activate = "activate", Effect::Writes;
         /// `(indices)`: deactivates the cell and everything below it.
         Deactivate = "deactivate", Effect::Writes;
+        /// `(indices)`: deactivates the cells of a dynamic node, and frees the memory of the chunk that begins at this cell, if
+        /// one does. A loop deactivates a list in parallel by this operation on all of its chunks.
+        DeactivateChunk = "deactivate_chunk", Effect::Writes;
         /// `(indices but that along the list)`: number of the new cell of a dynamic node, `i32`; -1 when full.
         Append = "append", Effect::Writes;
         /// `(indices but that along the list)`: number of active cells of a dynamic node, `i32`.
@@ -160,9 +163,10 @@ op_enum! {
         Test = "test", Effect::Reads;
         /// `(container, number)`: sets the bit of a cell, or raises the length so that it is inside.
         Touch = "touch", Effect::Writes;
-        /// The arguments of `Find` (of a dynamic node, the container): deactivates the cell.
+        /// The arguments of `Find`: deactivates the cell. Of a dynamic node, `(container, first, count)`: deactivates its cells,
+        /// and frees the memory of these chunks.
         Drop = "drop", Effect::Writes;
-        /// `(container)`: appends a cell to a dynamic node; its number, or -1.
+        /// `(container)`: appends a cell to a dynamic node; its number, or -1, and the offset of its chunk.
         Push = "push", Effect::Writes;
         /// `(container)`: length of a dynamic node.
         Length = "count", Effect::Reads;

@@ -405,7 +405,7 @@ impl Builder {
         let field = self.field(field)?;
         let inst = self.push(Op::Cell(op, field), &indices)?;
         match op {
-            CellOp::Activate | CellOp::Deactivate => Ok(None),
+            CellOp::Activate | CellOp::Deactivate | CellOp::DeactivateChunk => Ok(None),
             CellOp::IsActive | CellOp::Append | CellOp::Length => self.result_of(inst).map(Some),
         }
     }

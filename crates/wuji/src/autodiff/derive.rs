@@ -490,7 +490,8 @@ pub(crate) fn accessed(source: &Module) -> Vec<Place> {
 fn deactivated(source: &Module) -> Vec<Field> {
     let insts = source.funcs.values().flat_map(|f| f.insts.values());
     let cells = insts.filter_map(|inst| {
-        if let OpClass::Cell(CellOp::Deactivate, field) = inst.op.class() {
+        if let OpClass::Cell(CellOp::Deactivate | CellOp::DeactivateChunk, field) = inst.op.class()
+        {
             return Some(field);
         }
         None

@@ -318,6 +318,47 @@ fn neighbours(bucket: &Field<i32, 4>, sum: &Field<i32, 1>) {
     }
 }
 
+#[kernel]
+fn append_pairs(x: &Field<i32, 1>, y: &Field<i32, 1>, n: i32) {
+    for i in 0..n {
+        let at = x.append((), i);
+        y[[at]] += 2 * i;
+    }
+}
+
+#[kernel]
+fn empty(x: &Field<i32, 1>) {
+    x.deactivate([0]);
+}
+
+/// The chunks of a long list are freed in parallel; those of the next elements are zero.
+#[test]
+fn long_lists_are_emptied() {
+    everywhere(|w| {
+        let (x, y) = w.layout(|root| {
+            let list = root.dynamic_chunked(I, 4096, 16);
+            (list.place::<i32, 1>("x"), list.place::<i32, 1>("y"))
+        })?;
+        for (round, n) in [1000, 4096, 33, 0].into_iter().enumerate() {
+            append_pairs(&x, &y, n)?;
+            assert_eq!(x.length(())?, n);
+            let (mut found, doubled) =
+                (x.window([0..n.into()])?.to_vec()?, y.window([0..n.into()])?);
+            let doubled = doubled.to_vec()?;
+            assert!(found.iter().zip(&doubled).all(|(x, y)| *y == 2 * x));
+            found.sort();
+            assert_eq!(found, Vec::from_iter(0..n));
+            if round % 2 == 0 {
+                empty(&x)?;
+            } else {
+                x.deactivate_all()?;
+            }
+            assert_eq!((x.length(())?, x.count_active()?), (0, 0));
+        }
+        Ok(())
+    });
+}
+
 /// Fig. 6 (c), HPB: lists of particles in an unbounded grid.
 #[test]
 fn hierarchical_particle_buckets() {

@@ -420,7 +420,7 @@ impl Generator<'_> {
         };
         let args = match op {
             CellOp::Append | CellOp::Length => self.list_address(field),
-            CellOp::Activate | CellOp::Deactivate | CellOp::IsActive => {
+            CellOp::Activate | CellOp::Deactivate | CellOp::DeactivateChunk | CellOp::IsActive => {
                 self.cell_address(field, None)
             }
         };

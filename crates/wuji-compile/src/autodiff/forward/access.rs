@@ -185,7 +185,7 @@ impl Forward<'_> {
     /// A deactivated cell loses its tangents too. New cells start with zeros, and stores activate those of tangents.
     pub(super) fn cell(&mut self, data: &InstData, op: CellOp, field: Field) -> Result<()> {
         match op {
-            CellOp::Deactivate => {}
+            CellOp::Deactivate | CellOp::DeactivateChunk => {}
             CellOp::IsActive | CellOp::Activate | CellOp::Append | CellOp::Length => return Ok(()),
         }
         let mut found: Vec<(Tree, Node)> = Vec::new();

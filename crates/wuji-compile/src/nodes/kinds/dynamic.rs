@@ -1,5 +1,6 @@
 //! Dynamic nodes: a length, and slots that point to chunks of cells.
 
+use crate::analysis::affine::Affine;
 use crate::nodes::level::{At, LevelFunctions, PathStep};
 use crate::nodes::lists::{Entry, Scan, Visit};
 use crate::nodes::words::*;
@@ -7,8 +8,9 @@ use crate::nodes::{Service, Services};
 use wuji_ir::build::Builder;
 use wuji_ir::entities::{Func, Value};
 use wuji_ir::layout::NodeData;
-use wuji_ir::module::Env;
+use wuji_ir::module::{Env, Values};
 use wuji_ir::ops::*;
+use wuji_ir::types::I64;
 
 pub(super) struct Dynamic;
 
@@ -37,7 +39,11 @@ impl LevelFunctions for Dynamic {
     /// The whole list.
     fn drop_operands(&self, path: &mut dyn PathStep) -> Vec<Value> {
         let container = path.container();
-        vec![path.materialize(&container)]
+        let chunks = chunks(path.data()) as i64;
+        [container, Affine::constant(0), Affine::constant(chunks)]
+            .iter()
+            .map(|operand| path.materialize(operand))
+            .collect()
     }
 
     fn find(&self, s: &mut Services, b: &mut Builder, at: At, operands: &[Value]) -> Value {
@@ -78,23 +84,25 @@ impl LevelFunctions for Dynamic {
 
     fn deactivate(&self, s: &mut Services, b: &mut Builder, at: At, operands: &[Value]) {
         let (tree, node) = at;
-        let container = operands[0];
+        let &[container, first, count] = operands else {
+            return;
+        };
         let zero = b.i64(0);
         let old = atomic(b, AtomicOp::Exchange, tree, container, zero);
         let some = not_zero(b, old);
         when(b, some, |b| s.changed(b, tree, node));
-        let slots = chunks(&b.env.trees[tree].nodes[node]);
-        let slots = b.i64(slots as i64);
         let retire = s.retire(b.env, tree, node);
-        count_to(b, slots, |b, k| {
-            let slot = s.slot(b, at, container, k);
+        count_to(b, count, |b, k| {
+            let number = b.binary(BinOp::Add, first, k);
+            let slot = s.slot(b, at, container, number);
             s.drop_slot(b, at, slot, retire);
         });
     }
 
-    fn push(&self, s: &mut Services, b: &mut Builder, at: At, container: Value) -> Value {
+    fn push(&self, s: &mut Services, b: &mut Builder, at: At, container: Value) -> Values {
         let push = push_function(s, b.env, at);
-        call_for(b, push, &[container])
+        let call = b.push(Op::Call(push), &[container]);
+        b.func.insts[call].results.iter().copied().collect()
     }
 
     /// Appends to a full list have raised the length beyond the capacity.
@@ -156,37 +164,45 @@ impl LevelFunctions for Dynamic {
     }
 }
 
-/// `(container) -> number`, -1 when the list is full or there is no memory.
+/// `(container) -> (number, chunk)`: -1 when the list is full or there is no memory.
 fn push_function(s: &mut Services, m: &mut Env, at: At) -> Func {
     let (tree, node) = at;
-    s.function(m, (Service::Push, tree, node), (1, 1), |s, b, p| {
+    s.function(m, (Service::Push, tree, node), (1, 2), |s, b, p| {
         let data = b.env.trees[tree].nodes[node].clone();
-        let chunk = chunk(&data);
-        let exists = s.exists(b, tree, p[0]);
-        let none = b.i64(-1);
-        let most = b.i64(data.cells() as i64);
-        vec![choose(
-            b,
-            exists,
-            |b| {
-                let one = b.i64(1);
-                let number = atomic(b, AtomicOp::Add, tree, p[0], one);
-                let fits = b.compare(CmpOp::Lt, number, most);
-                choose(
-                    b,
-                    fits,
-                    |b| {
-                        s.changed(b, tree, node);
-                        let (chunk, _) = divide(b, number, chunk);
-                        let slot = s.slot(b, at, p[0], chunk);
-                        let found = s.ensure_slot(b, at, slot);
-                        let got = not_zero(b, found);
-                        b.select(got, number, none)
-                    },
-                    |_| none,
-                )
-            },
-            |_| none,
-        )]
+        // The atomic additions of a warp to a known address are combined.
+        let container = match s.only_container(b.env, at) {
+            Some(offset) => b.i64(offset as i64),
+            None => p[0],
+        };
+        let exists = s.exists(b, tree, container);
+        let (none, zero) = (b.i64(-1), b.i64(0));
+        let failed: Values = [none, zero].into_iter().collect();
+        let pushed = choose_both(b, exists, &failed, |b| {
+            s.changed(b, tree, node);
+            let one = b.i64(1);
+            let number = atomic(b, AtomicOp::Add, tree, container, one);
+            let most = b.i64(data.cells() as i64);
+            let fits = b.compare(CmpOp::Lt, number, most);
+            choose_both(b, fits, &failed, |b| {
+                let (chunk, _) = divide(b, number, chunk(&data));
+                let slot = s.slot(b, at, container, chunk);
+                let found = s.ensure_slot(b, at, slot);
+                let got = not_zero(b, found);
+                let number = b.select(got, number, none);
+                [number, found].into_iter().collect()
+            })
+        });
+        pushed.to_vec()
     })
+}
+
+/// `if` with two numbers as its results.
+fn choose_both(
+    b: &mut Builder,
+    cond: Value,
+    otherwise: &Values,
+    then: impl FnOnce(&mut Builder) -> Values,
+) -> Values {
+    let branch = b.if_else(cond, &[I64, I64], then, |_| otherwise.clone());
+    b.func.insts[branch].results.iter().copied().collect()
 }

@@ -1,25 +1,27 @@
 //! Operations on cells: `is_active`, `activate`, `deactivate`, `append` and `length`.
 
 use super::path::{AccessMode, Step, TreePath};
-use super::{Lower, Masked};
+use super::{Appended, Lower, Masked};
 use crate::analysis::affine::Affine;
 use crate::nodes::level_functions;
 use wuji_ir::entities::{Field, Inst, Node, Value};
 use wuji_ir::infer::dynamic_index;
 use wuji_ir::module::*;
 use wuji_ir::ops::*;
-use wuji_ir::types::{Scalar, Type};
+use wuji_ir::types::{I32, I64, Scalar};
 
 impl Lower<'_> {
     /// Lowers an operation on a cell.
     pub(super) fn cell_op(&mut self, inst: Inst, op: CellOp, field: Field) {
         let data = self.b.func.insts[inst].clone();
         self.b.span = self.b.func.spans[inst];
+        self.chunk = None;
         let result = match op {
             CellOp::IsActive => Some(self.is_active(field, &data.args)),
             CellOp::Activate => self.activate(field, &data.args),
             CellOp::Deactivate => self.deactivate(field, &data.args),
-            CellOp::Append => self.append(field, &data.args),
+            CellOp::DeactivateChunk => self.deactivate_chunk(field, &data.args),
+            CellOp::Append => Some(self.append(inst, field)),
             CellOp::Length => Some(self.length(field, &data.args)),
         };
         if let (Some(old), Some(new)) = (data.results.first(), result) {
@@ -104,6 +106,36 @@ impl Lower<'_> {
         )
     }
 
+    /// Frees the chunk that begins at a cell of a list.
+    fn deactivate_chunk(&mut self, field: Field, args: &[Value]) -> Option<Value> {
+        let along = self.list_index(field);
+        let masked = self.mask_field(field, args, None);
+        let node = self.b.env.fields[field].node;
+        let tree = &self.b.env.trees[self.b.env.fields[field].tree];
+        let chunk = tree.nodes[node].kind.format().cells_per_allocation();
+        let start = self.b.env.fields[field].axes[along].1;
+        let number = self.sum(&masked.indices[along], &Affine::constant(start), -1);
+        let (chunk, within) = self.divide(&number, chunk);
+        let (chunk, within) = (self.materialize(&chunk), self.materialize(&within));
+        let (zero, one) = (self.b.i64(0), self.b.i64(1));
+        let first = self.b.compare(CmpOp::Eq, within, zero);
+        let begins = self.b.binary(BinOp::And, masked.inside, first);
+        self.when(
+            begins,
+            None,
+            |s| {
+                let mut others = masked.indices.clone();
+                others.remove(along);
+                let (path, node) = s.path_to_list(field, along, others, AccessMode::Read);
+                let container = s.materialize(&path.at);
+                let drop = Op::TreeAccess(TreeAccessOp::Drop, path.tree, node);
+                s.b.push(drop, &[container, chunk, one]);
+                None
+            },
+            |_| {},
+        )
+    }
+
     /// Which index of the field runs along its list; the verifier has checked that one does.
     fn list_index(&self, field: Field) -> usize {
         dynamic_index(self.b.env, field).unwrap_or(0)
@@ -126,21 +158,23 @@ impl Lower<'_> {
         (path, last.node)
     }
 
-    fn append(&mut self, field: Field, args: &[Value]) -> Option<Value> {
+    fn append(&mut self, inst: Inst, field: Field) -> Value {
+        let InstData { args, results, .. } = self.b.func.insts[inst].clone();
         let skip = self.list_index(field);
-        let masked = self.mask_field(field, args, Some(skip));
-        let i32_type = Type::Scalar(Scalar::I32);
-        let branch = self.b.push_typed(Op::If, &[masked.inside], &[i32_type]);
+        let masked = self.mask_field(field, &args, Some(skip));
+        let branch = self.b.push_typed(Op::If, &[masked.inside], &[I32, I64]);
         let outer = self.b.region;
         let (yes, no) = (self.b.func.add_region(&[]), self.b.func.add_region(&[]));
         self.b.region = yes;
         let (path, node) =
             self.path_to_list(field, skip, masked.indices.clone(), AccessMode::Activate);
         let container = self.materialize(&path.at);
-        let number = self.b.value(
+        let push = self.b.push(
             Op::TreeAccess(TreeAccessOp::Push, path.tree, node),
             &[container],
         );
+        let pushed = self.b.func.insts[push].results.clone();
+        let (number, chunk) = (pushed[0], pushed[1]);
         let zero = self.b.i64(0);
         let failed = self.b.compare(CmpOp::Lt, number, zero);
         let most = self.b.env.trees[path.tree].nodes[node].cells() as i64;
@@ -173,17 +207,44 @@ impl Lower<'_> {
             |_| {},
         );
         let number = self.b.convert(number, Scalar::I32);
-        self.b.end(Term::Yield([number].into_iter().collect()));
+        self.b
+            .end(Term::Yield([number, chunk].into_iter().collect()));
         self.b.region = no;
         let mut found = masked.found.clone();
         let start = self.b.i64(self.b.env.fields[field].axes[skip].1);
         found.insert(skip, start);
         self.report(Some(SiteKind::OutOfRange(Place::Field(field))), &found);
-        let none = self.b.int(Scalar::I32, -1);
-        self.b.end(Term::Yield([none].into_iter().collect()));
+        let (none, absent) = (self.b.int(Scalar::I32, -1), self.b.i64(0));
+        self.b
+            .end(Term::Yield([none, absent].into_iter().collect()));
         self.b.region = outer;
         self.b.func.insts[branch].regions.extend([yes, no]);
-        Some(self.b.func.result(branch))
+        let found = self.b.func.insts[branch].results.clone();
+        let appended = Appended {
+            list: (path.tree, node),
+            indices: args,
+            chunk: found[1],
+        };
+        if !self.losing.contains(&path.tree) {
+            self.appended.insert(results[0], appended);
+        }
+        found[0]
+    }
+
+    /// The chunk of the cell that an access indexes, if it has just been appended.
+    pub(super) fn appended_chunk(&self, field: Field, indices: &[Value]) -> Option<Value> {
+        let data = &self.b.env.fields[field];
+        let along = dynamic_index(self.b.env, field).ok()?;
+        let appended = self.appended.get(indices.get(along)?)?;
+        let others = |k: usize| k != along;
+        let rank = data.axes.len();
+        let same = (0..rank)
+            .filter(|k| others(*k))
+            .map(|k| indices[k])
+            .eq(appended.indices.iter().copied());
+        // Numbers are counted from 0.
+        let is_number = data.axes[along].1 == 0;
+        (same && is_number && appended.list == (data.tree, data.node)).then_some(appended.chunk)
     }
 
     fn length(&mut self, field: Field, args: &[Value]) -> Value {

@@ -70,6 +70,9 @@ pub fn lower_access(m: &mut Module, cx: &mut Cx) -> Result<()> {
             visible: Vec::new(),
             neighbours_wanted: cx.uses("neighbours"),
             changing,
+            losing,
+            appended: FxHashMap::default(),
+            chunk: None,
             neighbours: FxHashMap::default(),
             temps: &temps,
             accessors: accessors.as_mut(),
@@ -95,8 +98,13 @@ struct Lower<'a> {
     /// Those that have been read where the current access is.
     visible: Vec<Entry>,
     neighbours_wanted: bool,
-    /// Trees whose cells the function may activate or deactivate.
+    /// Trees whose cells the function may activate or deactivate, and those whose cells it may deactivate.
     changing: Vec<Tree>,
+    losing: Vec<Tree>,
+    /// Cells of lists that the function appends, by their numbers.
+    appended: FxHashMap<Value, Appended>,
+    /// The chunk of the cell that is accessed, if it has just been appended.
+    chunk: Option<Value>,
     /// Offsets of blocks near an entry, by the entry's offset, the node, and the distance in blocks.
     neighbours: FxHashMap<(Value, Node, Vec<i64>), Value>,
     temps: &'a [u64],
@@ -105,6 +113,15 @@ struct Lower<'a> {
     subst: Substitution,
     /// Whether reads outside are reported.
     check_reads: bool,
+}
+
+/// A cell that was appended to a list.
+struct Appended {
+    list: (Tree, Node),
+    /// The indices of the list.
+    indices: Values,
+    /// The offset of its chunk.
+    chunk: Value,
 }
 
 /// A checked access: whether it is in range, and indices that are safe to use in any case.
@@ -163,6 +180,7 @@ impl Lower<'_> {
             Place::Array(_) | Place::Local(_) | Place::Temp(_) => None,
         };
         let sparse = field.is_some_and(|f| self.is_sparse(f));
+        self.chunk = field.and_then(|f| self.appended_chunk(f, index_args));
         let result = match access.guard {
             _ if field.is_some() && self.accessors.is_some() => {
                 self.called_access((&data.op, &access, ty), index_args, operands)

@@ -186,6 +186,15 @@ impl Lower<'_> {
         }
         let root = self.memory[data.tree].node_offset[self.b.env.trees[data.tree].root()];
         let mut path = TreePath::at(data.tree, Affine::constant(root as i64), rest);
+        if let (Some(chunk), Some(level)) = (self.chunk, levels.last()) {
+            path.at = Affine::atom(chunk);
+            path.cell = Some(chunk);
+            let along = level.axes[0].0;
+            let cells = level.data.kind.format().cells_per_allocation();
+            path.rest[along] = self.divide(&path.rest[along].clone(), cells).1;
+            self.within_chunk(&mut path, level);
+            return (path, levels.len());
+        }
         for (k, level) in levels.iter().enumerate().rev() {
             let Some(entry) = self.entry_of(data.tree, level.node) else {
                 continue;
@@ -203,12 +212,7 @@ impl Lower<'_> {
             match covers {
                 // The entry is the cell: the next node starts in it.
                 ListEntry::Cell => {}
-                ListEntry::Chunk { .. } => {
-                    let cell = path.rest[level.axes[0].0].clone();
-                    let (number, low) = self.divide(&cell, level.axes[0].1);
-                    path.rest[level.axes[0].0] = low;
-                    path.at = self.sum(&path.at, &number, level.cell);
-                }
+                ListEntry::Chunk { .. } => self.within_chunk(&mut path, level),
                 ListEntry::MaskWord => {
                     let number = self.number(&mut path, level);
                     // The container exists, but the bit of the index may be unset.
@@ -221,6 +225,14 @@ impl Lower<'_> {
             return (path, k + 1);
         }
         (path, 1)
+    }
+
+    /// From the start of a chunk to a cell, whose number is counted from there.
+    fn within_chunk(&mut self, path: &mut TreePath, level: &Level) {
+        let (index, below) = level.axes[0];
+        let (number, low) = self.divide(&path.rest[index].clone(), below);
+        path.rest[index] = low;
+        path.at = self.sum(&path.at, &number, level.cell);
     }
 
     /// The list entry of the loop around the access.

@@ -63,7 +63,7 @@ fn insert_before<R>(
 }
 
 /// Inserts instructions before (0) or after (1) another one.
-fn insert(f: &mut Function, inst: Inst, after: usize, new: Vec<Inst>) {
+pub(super) fn insert(f: &mut Function, inst: Inst, after: usize, new: Vec<Inst>) {
     for region in f.walk_regions() {
         let insts = &mut f.regions[region].insts;
         if let Some(at) = insts.iter().position(|i| *i == inst) {

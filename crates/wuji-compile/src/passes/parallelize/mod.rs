@@ -2,10 +2,12 @@
 //!
 //! A `for` under a `while` or an `if` runs on one thread by the rules of the language. If the results are the same,
 //! it is a parallel loop, and the control flow around it runs between tasks. Loops of which only the launch knows how many
-//! iterations they have exist twice: short ones stay serial.
+//! iterations they have exist twice: short ones stay serial. On a GPU, the deactivation of a long list is such a loop over its
+//! chunks.
 
 mod apply;
 mod candidates;
+mod lists;
 
 use crate::analysis::serial_loops::serial_loops;
 use crate::passes::Cx;
@@ -27,6 +29,7 @@ pub fn parallelize(m: &mut Module, cx: &mut Cx) -> Result<()> {
     for nest in found.nests {
         apply::apply(&mut m.env, &mut m.funcs[kernel], nest);
     }
+    lists::deactivate_in_parallel(&mut m.env, &mut m.funcs[kernel], cx);
     Ok(())
 }
 

@@ -162,7 +162,7 @@ impl Writes {
             }
             OpClass::Call(_) => self.everything(),
             OpClass::Cell(cell, _) => {
-                if cell == CellOp::Deactivate {
+                if matches!(cell, CellOp::Deactivate | CellOp::DeactivateChunk) {
                     self.everything();
                 }
             }

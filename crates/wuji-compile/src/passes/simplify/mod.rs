@@ -519,7 +519,7 @@ impl<'a, 'c> Simplifier<'a, 'c> {
             }
             OpClass::TreeAccess(op, tree, node) => self.change_cells(inst, op, tree, node),
             // Other threads may have written in the meantime, and see earlier writes.
-            OpClass::Thread(_) | OpClass::Cell(CellOp::Deactivate, _) => {
+            OpClass::Thread(_) | OpClass::Cell(CellOp::Deactivate | CellOp::DeactivateChunk, _) => {
                 let mut writes = Writes::default();
                 writes.everything();
                 self.memory.forget(self.m, &writes);

@@ -101,10 +101,8 @@ impl LevelFormat for Dynamic {
             | TreeAccessOp::Ensure
             | TreeAccessOp::Test
             | TreeAccessOp::Touch => Some(2),
-            TreeAccessOp::Drop
-            | TreeAccessOp::Push
-            | TreeAccessOp::Length
-            | TreeAccessOp::Entry => Some(1),
+            TreeAccessOp::Drop => Some(3),
+            TreeAccessOp::Push | TreeAccessOp::Length | TreeAccessOp::Entry => Some(1),
         }
     }
 
