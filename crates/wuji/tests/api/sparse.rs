@@ -342,9 +342,9 @@ fn long_lists_are_emptied() {
         for (round, n) in [1000, 4096, 33, 0].into_iter().enumerate() {
             append_pairs(&x, &y, n)?;
             assert_eq!(x.length(())?, n);
-            let (mut found, doubled) =
-                (x.window([0..n.into()])?.to_vec()?, y.window([0..n.into()])?);
-            let doubled = doubled.to_vec()?;
+            let all = 0..i64::from(n);
+            let mut found = x.window([all.clone()])?.to_vec()?;
+            let doubled = y.window([all])?.to_vec()?;
             assert!(found.iter().zip(&doubled).all(|(x, y)| *y == 2 * x));
             found.sort();
             assert_eq!(found, Vec::from_iter(0..n));
