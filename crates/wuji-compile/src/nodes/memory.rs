@@ -373,12 +373,20 @@ impl Services {
 
     /// Records that a cell was activated or deactivated. Reading first keeps the cache line shared.
     pub(super) fn changed(&self, b: &mut Builder, tree: Tree, node: Node) {
-        let at = self.node(tree, node).header + header::CHANGED;
-        // On a GPU it may come from a cache: only other tasks reset it.
+        self.changed_in(b, Space::Nodes(tree), tree, node);
+    }
+
+    /// The same without ordering other accesses: on a GPU, the word may come from a cache, because only other tasks reset it.
+    pub(super) fn changed_unordered(&self, b: &mut Builder, tree: Tree, node: Node) {
         let space = match self.target {
             Target::Cpu => Space::Nodes(tree),
             Target::Cuda => Space::Bytes(tree),
         };
+        self.changed_in(b, space, tree, node);
+    }
+
+    fn changed_in(&self, b: &mut Builder, space: Space, tree: Tree, node: Node) {
+        let at = self.node(tree, node).header + header::CHANGED;
         let address = b.i64(at as i64);
         let seen = b.value(Op::MemLoad(space, I64), &[address]);
         let not_yet = is_zero(b, seen);

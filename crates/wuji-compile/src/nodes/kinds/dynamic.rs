@@ -178,7 +178,7 @@ fn push_function(s: &mut Services, m: &mut Env, at: At) -> Func {
         let (none, zero) = (b.i64(-1), b.i64(0));
         let failed: Values = [none, zero].into_iter().collect();
         let pushed = choose_both(b, exists, &failed, |b| {
-            s.changed(b, tree, node);
+            s.changed_unordered(b, tree, node);
             let one = b.i64(1);
             let number = atomic(b, AtomicOp::Add, tree, container, one);
             let most = b.i64(data.cells() as i64);
