@@ -421,6 +421,14 @@ class Builder:
         ``arguments`` maps the arguments of a call: ``("p", n)`` is the n-th parameter, ``("a", n)`` the n-th array. Fields are bound
         permanently.
         """
+    def finish_parts(
+        self, world: World, arguments: Sequence[tuple[str, int]], derivatives: Sequence[Derivatives]
+    ) -> list[tuple[Program, Program]]:
+        """Compile kernels that do the same one after the other, and their gradients.
+
+        The gradient of a part needs values from before or from after the part only. The first mode is ``"reverse"``; with a second one,
+        ``"forward"``, both programs of a part compute tangents.
+        """
 
 @final
 class Program:
@@ -445,6 +453,11 @@ class Program:
         """
     def array_uses(self) -> list[tuple[int, str, list[tuple[int | None, int] | None], str]]:
         """The same for arrays."""
+    def cell_uses(self) -> list[tuple[list[int], bool, bool, bool]]:
+        """Of a gradient kernel: how its kernel uses the active cells of sparse trees.
+
+        A use has the fields of the tree, and whether the kernel depends on active cells, activates and deactivates some.
+        """
 
 @final
 class SparseMatrix:

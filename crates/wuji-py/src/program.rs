@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 use wuji::dynamic::autodiff::{self, IndexRange, UseKind};
 use wuji::dynamic::{ArrayArg, ArrayOwner, Kernel, Launched, is_recording, unaliased};
 use wuji::{Error, Position};
-use wuji_ir::entities::Array;
+use wuji_ir::entities::{Array, Tree};
 use wuji_ir::module::{ArrayData, Module, Span};
 use wuji_ir::types::{Scalar, Type};
 
@@ -34,6 +34,8 @@ pub(crate) struct Program {
     uses: Vec<Use>,
     /// The same for arrays.
     array_uses: Vec<Use>,
+    /// How its kernel uses the active cells of sparse trees.
+    cells: Vec<CellUseTuple>,
 }
 
 /// How a kernel and its gradient use a field or array.
@@ -81,6 +83,7 @@ impl Use {
 }
 
 /// How an argument is passed.
+#[derive(Clone)]
 pub(crate) enum Argument {
     /// A scalar in one slot.
     Number(Scalar, usize),
@@ -188,15 +191,38 @@ impl Program {
             slots,
             uses: Vec::new(),
             array_uses: Vec::new(),
+            cells: Vec::new(),
         })
     }
 
-    pub(crate) fn with_uses(mut self, (fields, arrays): (Vec<Use>, Vec<Use>)) -> Program {
+    pub(crate) fn with_uses(
+        mut self,
+        (fields, arrays): (Vec<Use>, Vec<Use>),
+        cells: &[autodiff::CellUse],
+    ) -> Program {
         self.uses = fields;
         self.array_uses = arrays;
+        let of_tree = |tree: Tree| {
+            let fields = self.module.fields.iter();
+            let own = fields.filter(move |(_, data)| data.tree == tree);
+            own.map(|(field, _)| field.as_u32()).collect()
+        };
+        let cells = cells.iter().map(|used| {
+            let changes = (used.activates.is_some(), used.deactivates.is_some());
+            (
+                of_tree(used.tree),
+                used.needs.is_some(),
+                changes.0,
+                changes.1,
+            )
+        });
+        self.cells = cells.collect();
         self
     }
 }
+
+/// The fields of a sparse tree, and whether the kernel depends on its active cells, activates and deactivates some.
+type CellUseTuple = (Vec<u32>, bool, bool, bool);
 
 /// A field or array, a kind of use, an index for each axis, and the source line.
 type UseTuple<'a> = (u32, &'static str, Vec<Option<(Option<u32>, i64)>>, &'a str);
@@ -220,6 +246,11 @@ impl Program {
     /// The same for arrays.
     fn array_uses(&self) -> Vec<UseTuple<'_>> {
         self.array_uses.iter().map(Use::tuple).collect()
+    }
+
+    /// How the kernel uses the active cells of sparse trees.
+    fn cell_uses(&self) -> Vec<CellUseTuple> {
+        self.cells.clone()
     }
 
     #[pyo3(signature = (*arguments))]

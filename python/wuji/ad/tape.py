@@ -22,8 +22,9 @@ from ..lang.snode import SNode
 from .carried import Carried
 from .cells import StoredCells, clear_gradients
 from .gradients import clear_all_gradients
+from .parts import Piece, parts_of, pieces
 from .stored import Stored, StoredArray, StoredField
-from .versions import CellUse, Removed, Use, Versions, cell_uses_of, uses_of
+from .versions import CellUse, Removed, Use, Versions, cell_uses_of, needs_both, uses_of
 
 
 class Step:
@@ -110,28 +111,34 @@ class Tape:
             for p, value in zip(kernel.parameters, full, strict=True)
         )
         forward = recording.forward_mode() is not None
-        tapes, (uses, cells) = self._all(), _uses(kernel, full, early=self.loss is not None, forward=forward)
+        result = None
+        for piece in _pieces(kernel, full, kept, early=self.loss is not None, forward=forward):
+            result = self._record(self._all(), kernel, kept, piece)
+        if forward:
+            _allocate_tangents(kernel._code(full, "forward"))
+        return result
+
+    @staticmethod
+    def _record(tapes: list[Tape], kernel: Kernel, args: tuple[Any, ...], piece: Piece) -> Any:
+        """Run a launch, or a part of one, and record it on tapes."""
+        name = kernel.function.__name__
         for tape in tapes:
-            tape._check_gradients(kernel, uses)
-            tape.versions.launch(len(tape.steps), kernel.function.__name__, uses, cells)
-        mode = "forward" if forward else ""
+            tape._check_gradients(kernel, piece.uses)
+            tape.versions.launch(len(tape.steps), name, piece.uses, piece.cells)
         for tape in tapes:
             if tape._checker is not None:
-                tape._checker.see(kernel._code(full, mode), full)
-        result = kernel._call(full, {}, mode)
-        code = kernel._code(full, mode)
-        if forward:
-            _allocate_tangents(code)
+                tape._checker.see(piece.code(), args)
+        result = piece.redo()
         for tape in tapes:
-            removed = tape.versions.launched(len(tape.steps), kernel.function.__name__)
-            tape.log.add(kernel, kept)
-            tape.carried.launch(kernel, code, full)
+            removed = tape.versions.launched(len(tape.steps), name)
+            tape.log.add(kernel, args)
+            tape.carried.launch(kernel, piece.code(), args)
 
             def undo(log: AccessLog = tape.log, removed: list[Removed] = removed) -> None:
                 _end_adjoints(log, removed)
-                kernel._call(kept, {}, "second" if forward else "reverse")
+                piece.undo()
 
-            tape.steps.append(Step(lambda: kernel._call(kept, {}, mode), undo))
+            tape.steps.append(Step(piece.redo, undo))
         return result
 
     def deactivate(self, root: SNode, change: Callable[[], None]) -> None:
@@ -338,19 +345,38 @@ class Overwriting:
             tape.before_write(to)
 
 
-def _uses(kernel: Kernel, args: tuple[Any, ...], early: bool, forward: bool) -> tuple[list[Use], list[CellUse]]:
-    """Return how a launch and its gradient use fields, arrays and cells. A kernel without a gradient raises now, or when gradients are computed."""
+def _pieces(kernel: Kernel, args: tuple[Any, ...], kept: tuple[Any, ...], early: bool, forward: bool) -> Iterator[Piece]:
+    """Yield what a launch consists of: itself, or its parts. A kernel without a gradient raises now, or when gradients are computed."""
+    mode, gradient_mode = ("forward", "second") if forward else ("", "reverse")
+    uses: list[Use] = []
+    cells: list[CellUse] = []
     try:
         code = kernel._code(args, "reverse")
         uses = uses_of(code, args, forward)
-        return uses, cell_uses_of(code, uses)
+        cells = cell_uses_of(code, uses)
+        refused = needs_both(kernel.function.__name__, uses)
     except WujiError as error:
-        if early and error.code.startswith("W07"):
-            raise
-        return [], []
+        refused = error
     except (TypeError, OverflowError, ValueError, KeyError):
         # Arguments that do not fit raise in the launch.
-        return [], []
+        refused = None
+    if refused is not None:
+        if forward:
+            # The gradients of the parts are compiled now.
+            _allocate_tangents(kernel._code(args, mode))
+        parts = parts_of(kernel, args, gradient_mode, refused)
+        if parts is not None:
+            yield from pieces(kernel, args, kept, gradient_mode, parts)
+            return
+        if early and refused.code.startswith("W07"):
+            raise refused
+    yield Piece(
+        lambda: kernel._code(args, mode),
+        uses,
+        cells,
+        lambda: kernel._call(kept, {}, mode),
+        lambda: kernel._call(kept, {}, gradient_mode),
+    )
 
 
 def stored(data: Any) -> list[Stored]:

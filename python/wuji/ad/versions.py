@@ -122,7 +122,10 @@ class Versions:
         """Get ready for a launch that is about to run."""
         self._changes = [self._prepare(step, use) for use in cells]
         self._cell_uses[step] = cells
-        _check_versions(name, uses)
+        _check_aliases(name, uses)
+        refused = needs_both(name, uses)
+        if refused is not None:
+            raise refused
         for use in uses:
             if use.kind == "old":
                 self._need(step, use)
@@ -323,10 +326,9 @@ class Versions:
             state.last = None
 
 
-def _check_versions(name: str, uses: list[Use]) -> None:
-    """Raise if a gradient needs an element as it was before and as it is after the launch."""
+def needs_both(name: str, uses: list[Use]) -> WujiRuntimeError | None:
+    """Return an error if a gradient needs an element as it was before and as it is after the launch."""
     old = {use.data.key for use in uses if use.kind == "old"}
-    _check_aliases(name, uses)
     for use in uses:
         if use.kind != "new" or use.data.key not in old:
             continue
@@ -336,12 +338,13 @@ def _check_versions(name: str, uses: list[Use]) -> None:
                 written.add(other.slice)
         before = [u for u in uses if u.kind == "old" and u.data.key == use.data.key and written.overlaps(u.slice)]
         if before and written.overlaps(use.slice):
-            raise WujiRuntimeError(
+            return WujiRuntimeError(
                 f"the gradient of kernel `{name}` needs values of {use.data.name} from before and from after it\n"
                 f"  = note: it reads the value from before at {before[0].at}, and the one from after at {use.at}\n"
                 "  = help: write to another field, or split the kernel in two",
                 "W0736",
             )
+    return None
 
 
 def _check_aliases(name: str, uses: list[Use]) -> None:

@@ -44,7 +44,7 @@ _DROPPED = ("W0401", "W0402")
 class Specialization:
     """A kernel compiled for one combination of argument types and template arguments."""
 
-    __slots__ = ("array_uses", "arrays", "gradients", "key_objects", "keys", "leaves", "positions", "program", "reads", "results", "sparse", "take", "uses", "wrap", "writes")
+    __slots__ = ("array_uses", "arrays", "gradients", "key_objects", "keys", "leaves", "parts", "positions", "program", "reads", "results", "sparse", "take", "uses", "wrap", "writes")
 
     def __init__(self, program: _native.Program, take: Any, wrap: Any) -> None:
         self.program = program
@@ -65,6 +65,8 @@ class Specialization:
         self.uses: list[Any] = []
         self.array_uses: list[Any] = []
         self.positions: dict[int, int] = {}
+        # Of a kernel that runs in parts: each with its gradient.
+        self.parts: list[tuple[Specialization, Specialization]] = []
 
 
 class WorldCode:
@@ -197,8 +199,11 @@ class Kernel:
                 return result
         return self._call(args, named)
 
-    def _call(self, args: tuple[Any, ...], named: dict[str, Any], mode: str = "") -> Any:
-        """Launch the kernel, or the one of its derivatives: ``"reverse"``, ``"forward"``, ``"constant"`` for tangents that are zero, or ``"second"`` for the tangents of gradients."""
+    def _call(self, args: tuple[Any, ...], named: dict[str, Any], mode: str = "", part: tuple[int, int] | None = None) -> Any:
+        """Launch the kernel, or the one of its derivatives: ``"reverse"``, ``"forward"``, ``"constant"`` for tangents that are zero, or ``"second"`` for the tangents of gradients.
+
+        In the modes ``"reverse+parts"`` and ``"second+parts"``, launch a part, by its number, or its gradient: 0 or 1.
+        """
         if context.compiling() is not None:
             raise WujiSyntaxError("Kernels cannot call other kernels: a kernel is being compiled")
         world = runtime.current()
@@ -213,6 +218,8 @@ class Kernel:
             code = compiled.codes.get(key)
             if code is None:
                 code = self._compile(world, compiled, full, key, unaliased, mode)
+            if part is not None:
+                code = code.parts[part[0]][part[1]]
             try:
                 given = code.take(full)
             except (TypeError, OverflowError, ValueError, KeyError) as e:
@@ -223,11 +230,16 @@ class Kernel:
                 failed = self._failed(e, compiled)
                 return code.wrap(failed) if code.wrap is not None and failed is not None else failed
             except _native.ArgumentError as e:
-                return self._call(self._fitted(full, e.__cause__ or e), {}, mode)
+                return self._call(self._fitted(full, e.__cause__ or e), {}, mode, part)
             if result is not NotImplemented:
                 compiled.used = code
                 return code.wrap(result) if code.wrap is not None else result
         raise WujiRuntimeError(f"kernel `{self.function.__name__}` does not accept these arrays")
+
+    def _parts(self, full: tuple[Any, ...], mode: str) -> Specialization | None:
+        """Return the code of a kernel that runs in parts in a mode, compiled if necessary. None if it is one part."""
+        code = self._code(full, f"{mode}+parts")
+        return code if len(code.parts) > 1 else None
 
     def _code(self, full: tuple[Any, ...], mode: str) -> Specialization:
         """Return the code for arguments, compiled if necessary."""
@@ -297,6 +309,7 @@ class Kernel:
 
     def _build(self, cx: Compilation, source: Source, args: tuple[Any, ...], unaliased: bool, mode: str) -> Specialization:
         b = cx.builder
+        mode, in_parts = mode.removesuffix("+parts"), mode.endswith("+parts")
         fc = FunctionCompiler(cx, source, kernel=True)
         binder = Binder(self, cx, unaliased, mode)
         for p, value in zip(self.parameters, args, strict=True):
@@ -321,15 +334,39 @@ class Kernel:
         if config.print_ir or config.print_preprocessed_ir:  # type: ignore[attr-defined]
             print(b.text())
         native = cx.runtime.native
+        if in_parts:
+            pairs = b.finish_parts(native, binder.arguments, binder.derivatives())
+            parts = [(self._part(cx, binder, part, wrap), self._part(cx, binder, gradient, None)) for part, gradient in pairs]
+            code = parts[0][0]
+            code.parts = parts
+            return code
         program = b.finish(native, binder.arguments, binder.derivatives() if mode else [])
         for path, line in cx.bit_loops:
             self._check_bits(native.explain(), path, line)
-        code = Specialization(program, binder.taker(), wrap if mode in ("", "forward", "constant") else None)
+        return self._specialization(cx, binder, program, wrap if mode in ("", "forward", "constant") else None)
+
+    def _part(self, cx: Compilation, binder: Binder, program: _native.Program, wrap: Any) -> Specialization:
+        """Return the code of a part, or of its gradient."""
+        code = self._specialization(cx, binder, program, wrap)
+        sparse = []
+        for fields, loops, activates, deactivates in program.cell_uses():
+            roots = (access.root for access in cx.sparse.values())
+            own = {id(leaf.node.path_from_root()[0]._structure) for n in fields if (leaf := cx.leaves.get(n)) is not None and leaf.node is not None}
+            for root in roots:
+                if id(root._structure) in own:
+                    access = SparseAccess(root)
+                    access.loops, access.activates, access.deactivates = loops, activates, deactivates
+                    sparse.append(access)
+        code.sparse = sparse
+        return code
+
+    def _specialization(self, cx: Compilation, binder: Binder, program: _native.Program, wrap: Any) -> Specialization:
+        code = Specialization(program, binder.taker(), wrap)
         code.gradients = bool(binder.gradients or binder.tangents)
         code.leaves, code.arrays, code.sparse = cx.leaves, binder.arrays, list(cx.sparse.values())
         code.reads, code.writes = frozenset(cx.reads), frozenset(cx.writes)
         code.results = frozenset(cx.results)
-        if mode == "reverse":
+        if binder.mode in ("reverse", "second"):
             code.uses, code.array_uses = program.uses(), program.array_uses()
             code.positions = {n: at for at, (kind, n) in enumerate(binder.arguments) if kind == "p"}
         code.keys = frozenset(leaf.key for leaf in cx.leaves.values())
@@ -502,7 +539,11 @@ class GradKernel:
     def __call__(self, *args: Any, **named: Any) -> None:
         recording.gradients_run()
         with recording.paused():
-            self.kernel._call((*self.bound, *args), named, "reverse")
+            from ..ad.parts import gradient_in_parts
+
+            full = self.kernel._bind((*self.bound, *args), named)
+            if not gradient_in_parts(self.kernel, full):
+                self.kernel._call(full, {}, "reverse")
 
     @property
     def __name__(self) -> str:

@@ -10,8 +10,10 @@ mod arrays;
 mod cells;
 mod exits;
 mod forward;
+mod forwarding;
 mod normal;
 mod partials;
+mod parts;
 mod reverse;
 mod shape;
 mod uses;
@@ -19,6 +21,7 @@ mod uses;
 pub use cells::{CellUse, CellVersion, cell_uses};
 #[doc(hidden)]
 pub use normal::normalize;
+pub use parts::parts;
 
 use crate::passes::split_fields;
 use crate::pipeline::explain;
@@ -194,7 +197,8 @@ fn check_loops(m: &Module) -> Result<()> {
 
 /// The kernel that adds to the adjoints of its inputs what those of its outputs imply.
 ///
-/// It runs after the kernel itself, on the values that the kernel has left.
+/// It runs after the kernel itself, on the values that the kernel has left or, where `uses` says so, those from before.
+/// If it needs others, which the kernel overwrites, the kernel has [`parts`] with gradients of their own.
 pub fn reverse(module: &Module, adjoints: &Derivatives) -> Result<Gradient> {
     check_loops(module)?;
     let mut m = module.clone();
@@ -202,8 +206,16 @@ pub fn reverse(module: &Module, adjoints: &Derivatives) -> Result<Gradient> {
     let Some(kernel) = m.kernel else {
         return Err(Error::new("W0330", format!("`{}` has no kernel", m.name)));
     };
+    let uses = match uses::of(&m, &m.funcs[kernel], adjoints) {
+        Ok(uses) if !uses.needs_both() => uses,
+        Err(error) if error.code != "W0706" => return Err(error),
+        Ok(_) | Err(_) => {
+            let Module { env, funcs, .. } = &mut m;
+            forwarding::forward_stores(env, &mut funcs[kernel]);
+            uses::of(&m, &m.funcs[kernel], adjoints)?
+        }
+    };
     let funcs = m.funcs.clone();
-    let uses = uses::of(&m, &funcs[kernel], adjoints)?;
     let mut adjoints = adjoints.clone();
     for place in uses::read_and_overwritten(&funcs[kernel]) {
         adjoints.add_overwritten(place);

@@ -55,6 +55,46 @@ impl Uses {
             Place::Local(_) | Place::Temp(_) => {}
         }
     }
+
+    /// Whether the gradient may need values of a field or array from before the kernel and from after it.
+    pub(super) fn needs_both(&self) -> bool {
+        self.both().is_some()
+    }
+
+    /// A field or array of which it may need both, and where it does: first from before, then from after.
+    pub(super) fn both(&self) -> Option<(Place, [Span; 2])> {
+        let fields = self.fields.iter();
+        let fields = fields.map(|u| (Place::Field(u.field), u.kind, &u.index[..], u.span));
+        let arrays = self.arrays.iter();
+        let arrays = arrays.map(|u| (Place::Array(u.array), u.kind, &u.index[..], u.span));
+        let all: Vec<_> = fields.chain(arrays).collect();
+        let is_written = |place: Place, index: &[IndexRange]| {
+            let mut writes = all.iter().filter(|u| u.1 == UseKind::Writes);
+            writes.any(|u| u.0 == place && may_overlap(u.2, index))
+        };
+        let of = |kind: UseKind| {
+            let of_kind = all.iter().filter(move |u| u.1 == kind);
+            of_kind.filter(|u| is_written(u.0, u.2))
+        };
+        of(UseKind::NeedsOld).find_map(|old| {
+            let new = of(UseKind::NeedsNew).find(|new| new.0 == old.0)?;
+            Some((old.0, [old.3, new.3]))
+        })
+    }
+}
+
+/// Whether two accesses may be of one element.
+fn may_overlap(a: &[IndexRange], b: &[IndexRange]) -> bool {
+    a.iter().zip(b).all(|pair| match pair {
+        (
+            IndexRange::One { param, offset },
+            IndexRange::One {
+                param: other,
+                offset: at,
+            },
+        ) => param != other || offset == at,
+        (IndexRange::Any, _) | (_, IndexRange::Any) => true,
+    })
 }
 
 fn add_once<T: PartialEq>(all: &mut Vec<T>, added: T) {
@@ -180,16 +220,20 @@ fn needed_version(m: &Module, order: &mut Order, all: &[Use], load: &Use) -> Res
     }
     match (old, new) {
         (Some(old), Some(new)) => {
-            let name = match load.place {
-                Place::Field(field) => format!("`{}`", m.fields[field].name),
-                Place::Array(array) => format!("`{}`", m.arrays[array].name),
-                Place::Local(_) | Place::Temp(_) => "a variable".to_owned(),
-            };
+            let name = name_of(m, load.place);
             let error = overwritten(m, order.f, &name, load.inst, old.inst);
             Err(error.help(how_to_split(m, order.f, [new, load, old])))
         }
         (Some(_), None) => Ok(UseKind::NeedsOld),
         (None, _) => Ok(UseKind::NeedsNew),
+    }
+}
+
+pub(super) fn name_of(m: &Module, place: Place) -> String {
+    match place {
+        Place::Field(field) => format!("`{}`", m.fields[field].name),
+        Place::Array(array) => format!("`{}`", m.arrays[array].name),
+        Place::Local(_) | Place::Temp(_) => "a variable".to_owned(),
     }
 }
 

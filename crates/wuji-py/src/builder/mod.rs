@@ -7,15 +7,15 @@ mod parts;
 use crate::convert::integer;
 use crate::error::OrRaise;
 use crate::layout::Tree;
-use crate::program::{Program, Use};
+use crate::program::Program;
 use crate::waiting::detached;
 use crate::world::World;
-use derivatives::{DerivativesLike, Mode};
+use derivatives::DerivativesLike;
 use frame::{Frame, Owner};
 use parts::{DomainLike, PieceLike, PlaceLike, StepLike, activation, type_list};
 use pyo3::prelude::*;
 use pyo3::types::{PyFloat, PyInt};
-use wuji::dynamic::{self, Decomposition, Kernel, autodiff, compile_aside};
+use wuji::dynamic::{self, Decomposition, compile_aside};
 use wuji_ir::build;
 use wuji_ir::entities::{File, Func, Local};
 use wuji_ir::module::{
@@ -705,49 +705,27 @@ impl Builder {
         arguments: Vec<(String, usize)>,
         derivatives: Vec<DerivativesLike>,
     ) -> PyResult<Program> {
-        self.ensure_open()?;
-        if self.frames.len() != 1 {
-            return Err(self.invalid("a function is still open"));
-        }
-        let bodyless = self.m.funcs.iter().find(|f| !self.defined.contains(&f.0));
-        if let Some((_, f)) = bodyless {
-            return Err(self.invalid(format!("function `{}` has no body", f.name)));
-        }
-        let slots = self.m.param_slots();
-        let passing = self.arguments(&arguments, &slots)?;
-        let Some(frame) = self.frames.pop() else {
-            return Err(self.invalid("no function is open"));
-        };
-        self.finished = true;
-        let span = self.span;
-        let (kernel, _) = frame
-            .finish(span)
-            .map_err(|Invalid(what)| self.invalid(what))?;
-        let modes = derivatives.into_iter().map(|d| self.derivatives(d));
-        let modes = modes.collect::<PyResult<Vec<Mode>>>()?;
-        let mut m = std::mem::take(&mut self.m);
-        m.kernel = Some(m.add_func(kernel));
-        let trees: Vec<wuji::Tree> = self.trees.drain(..).map(|t| t.0).collect();
-        let count = slots.last().copied().unwrap_or(0);
-        let world = world.world.clone();
-        let load = move || {
-            let mut uses = Default::default();
-            for mode in modes {
-                m = match mode {
-                    Mode::Reverse(adjoints) => {
-                        let gradient = autodiff::reverse(&m, &adjoints)?;
-                        uses = Use::all(&m, &gradient);
-                        gradient.module
-                    }
-                    Mode::Forward(tangents) => autodiff::forward(&m, &[tangents])?,
-                };
-            }
-            Ok((Kernel::load(&world, m.clone(), &trees)?, m, uses))
-        };
-        let (kernel, m, uses) = detached(py, || compile_aside(load))?.or_raise()?;
-        let result = (m.kernel).and_then(|f| m.funcs[f].results.first().copied());
-        Program::new(kernel, m, passing, count, result)
-            .map(|program| program.with_uses(uses))
-            .ok_or_else(|| self.invalid("an array has struct elements"))
+        let (finished, calls) = self.close(world, &arguments, derivatives)?;
+        let load = move || finished.derived();
+        let made = detached(py, || compile_aside(load))?.or_raise()?;
+        self.program(calls, made)
+    }
+
+    /// Compile the parts of the kernel, each with the gradient of the part; both with tangents, if the second mode is forward mode.
+    fn finish_parts(
+        &mut self,
+        py: Python<'_>,
+        world: &World,
+        arguments: Vec<(String, usize)>,
+        derivatives: Vec<DerivativesLike>,
+    ) -> PyResult<Vec<(Program, Program)>> {
+        let (finished, calls) = self.close(world, &arguments, derivatives)?;
+        let load = move || finished.parts();
+        let made = detached(py, || compile_aside(load))?.or_raise()?;
+        let pairs = made.into_iter().map(|(part, gradient)| {
+            let part = self.program(calls.clone(), part)?;
+            Ok((part, self.program(calls.clone(), gradient)?))
+        });
+        pairs.collect()
     }
 }

@@ -1,6 +1,9 @@
 //! Kernels that are derived from others: gradient kernels of reverse mode, tangent kernels of forward mode.
 
 use crate::autodiff::Derivative;
+use crate::autodiff::parts::Parts;
+use crate::autodiff::recorder::{needs_both, old_and_new, slots};
+use crate::autodiff::region::Index;
 use crate::host::FieldHandle;
 use crate::launch::{Compiled, Launch};
 use crate::layout::TreeInner;
@@ -8,7 +11,7 @@ use crate::world::{World, lock};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::sync::{Arc, Mutex, OnceLock};
-use wuji_compile::autodiff::{self, ArrayUse, CellUse, Derivatives, FieldUse};
+use wuji_compile::autodiff::{self, ArrayUse, CellUse, Derivatives, FieldUse, IndexRange};
 use wuji_ir::entities::{Array, Field};
 use wuji_ir::layout::FieldData;
 use wuji_ir::module::{ArrayData, Module};
@@ -23,6 +26,7 @@ pub(crate) type Trees = SmallVec<[Arc<TreeInner>; 4]>;
 pub(crate) struct Derived {
     kernels: Mutex<FxHashMap<DerivedKey, Arc<Compiled>>>,
     uses: Mutex<FxHashMap<DerivedKey, Arc<Uses>>>,
+    parts: Mutex<FxHashMap<DerivedKey, Option<Parts>>>,
     cells: OnceLock<Arc<[CellUse]>>,
 }
 
@@ -420,6 +424,58 @@ impl DerivedTrees {
         });
         lock(&compiled.derived().uses).insert(key, uses.clone());
         Ok(uses)
+    }
+
+    /// An error if a gradient kernel needs an element as it was before and as it is after a launch.
+    pub(crate) fn check_versions(&self, launch: &Launch<'_>) -> Result<()> {
+        let compiled = launch.compiled;
+        let (uses, source) = (self.uses(compiled)?, compiled.source()?);
+        let slots = slots(source);
+        let slice = |index: &[IndexRange]| {
+            let index = index.iter().map(|r| Index::of(*r, &slots));
+            index.map(|i| i.value(launch.params)).collect()
+        };
+        let both = old_and_new(
+            &uses.fields,
+            |u| u.kind,
+            |u| (u.field.as_u32(), slice(&u.index)),
+        );
+        if let Some((old, new)) = both {
+            let name = &source.fields[new.field].name;
+            return needs_both(compiled, name, old.span, new.span);
+        }
+        let both = old_and_new(
+            &uses.arrays,
+            |u| u.kind,
+            |u| (u.array.as_u32(), slice(&u.index)),
+        );
+        match both {
+            Some((old, new)) => {
+                let name = &source.arrays[new.array].name;
+                needs_both(compiled, name, old.span, new.span)
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// The parts of a kernel whose gradient needs values that it overwrites. `None` if it is one part.
+    pub(crate) fn parts(&self, world: &World, compiled: &Compiled) -> Result<Option<Parts>> {
+        let key = self.key(0, &[])?;
+        if let Some(parts) = lock(&compiled.derived().parts).get(&key) {
+            return Ok(parts.clone());
+        }
+        let source = compiled.source()?;
+        let adjoints = self.derivatives(source.arrays.len() + self.arrays.len());
+        let parts = autodiff::parts(source, adjoints.first().unwrap_or(&Derivatives::default()))?;
+        let parts = if parts.len() > 1 {
+            let load = |part| world.load_kernel(part, compiled.first_fields());
+            let loaded = parts.into_iter().map(load);
+            Some(loaded.collect::<Result<Parts>>()?)
+        } else {
+            None
+        };
+        lock(&compiled.derived().parts).insert(key, parts.clone());
+        Ok(parts)
     }
 
     /// The gradient kernel.

@@ -15,6 +15,7 @@ mod levels;
 mod links;
 mod modes;
 mod param;
+mod parts;
 mod recorder;
 mod region;
 mod saves;

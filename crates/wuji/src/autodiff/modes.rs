@@ -2,6 +2,7 @@
 
 use crate::autodiff::checkpoints::Watcher;
 use crate::autodiff::derive::{DerivedTrees, Tangents};
+use crate::autodiff::parts::{Prepared, grad_of_parts, run_parts};
 use crate::autodiff::recorder::{Backward, Recorder};
 use crate::launch::{Launch, Launched};
 use crate::world::{World, here, lock};
@@ -143,7 +144,7 @@ pub(crate) fn run(world: &World, launch: &Launch<'_>) -> Result<Launched> {
     run_in(&mut taken.stack, world, launch)
 }
 
-fn run_in(modes: &mut [Mode], world: &World, launch: &Launch<'_>) -> Result<Launched> {
+pub(super) fn run_in(modes: &mut [Mode], world: &World, launch: &Launch<'_>) -> Result<Launched> {
     let Some((mode, outer)) = modes.split_last_mut() else {
         return launch.run_primal(world);
     };
@@ -151,7 +152,10 @@ fn run_in(modes: &mut [Mode], world: &World, launch: &Launch<'_>) -> Result<Laun
         Mode::Paused => run_unrecorded(outer, world, launch, Tangents::Zero),
         Mode::Replaced => run_unrecorded(outer, world, launch, Tangents::Computed),
         Mode::Tape(recorder) => {
-            let recorded = recorder.prepare(world, launch)?;
+            let recorded = match recorder.prepare(world, launch)? {
+                Prepared::Whole(variant) => variant,
+                Prepared::Parts(parts) => return run_parts(modes, world, launch, &parts),
+            };
             let launched = run_in(outer, world, launch)?;
             if launched.error.is_none() {
                 recorder.add(recorded, launch.params)?;
@@ -171,7 +175,12 @@ fn run_in(modes: &mut [Mode], world: &World, launch: &Launch<'_>) -> Result<Laun
                     error: None,
                 });
             }
-            let gradient = derived.gradient(world, launch.compiled, &[])?;
+            let checked = derived.check_versions(launch);
+            let gradient = checked.and_then(|()| derived.gradient(world, launch.compiled, &[]));
+            let gradient = match gradient {
+                Ok(gradient) => gradient,
+                Err(why) => return grad_of_parts(outer, world, launch, &derived, why),
+            };
             let arrays = derived.array_args(launch.arrays)?;
             let instead = Launch {
                 compiled: &gradient,
@@ -284,6 +293,9 @@ impl World {
     /// Runs the gradient kernels of what a function launches, instead of the kernels themselves: each adds to the gradients of
     /// its inputs what those of its outputs imply. A kernel must have run before, and the fields that it read must have the
     /// values that they had then.
+    ///
+    /// A kernel with several loops may overwrite values that its own gradient needs. Then it runs again, loop by loop, before
+    /// the gradients of its loops do; the fields that it writes to must have the values from before it.
     ///
     /// Several kernels are launched in reverse order; [`World::tape`] does that by itself.
     ///

@@ -3,6 +3,7 @@
 use crate::autodiff::cells::CellState;
 use crate::autodiff::derive::{DerivedTrees, accessed, written};
 use crate::autodiff::modes::can_record;
+use crate::autodiff::parts::{Prepared, SplitKernel};
 use crate::autodiff::region::{Index, Region, Slice};
 use crate::autodiff::saves::{Snapshot, Unit, WholeTree};
 use crate::autodiff::trees::{Deactivated, First};
@@ -31,6 +32,8 @@ pub(crate) struct Recorder {
     pub(super) kernels: Vec<RecordedKernel>,
     /// By the addresses of the code and the trees, which the kernels keep alive.
     known: FxHashMap<SmallVec<[usize; 6]>, u32>,
+    /// Kernels that run in parts, in the same way.
+    pub(super) splits: FxHashMap<SmallVec<[usize; 6]>, SplitKernel>,
     pub(super) variants: Vec<Variant>,
     pub(super) entries: Vec<Entry>,
     /// Of all launches, one after the other.
@@ -160,6 +163,7 @@ impl Recorder {
         Recorder {
             kernels: Vec::new(),
             known: FxHashMap::default(),
+            splits: FxHashMap::default(),
             variants: Vec::new(),
             entries: Vec::new(),
             params: Vec::new(),
@@ -185,22 +189,30 @@ impl Recorder {
         self
     }
 
-    /// Gets ready for a launch that is about to run; gives its variant, if it has a gradient.
-    pub(crate) fn prepare(&mut self, world: &World, launch: &Launch<'_>) -> Result<Option<u32>> {
+    /// Gets ready for a launch that is about to run. One that runs in parts is not recorded itself.
+    pub(crate) fn prepare(&mut self, world: &World, launch: &Launch<'_>) -> Result<Prepared> {
         if world.is_recording() {
             can_record(world)?;
         }
-        let kernel = match self.find(launch) {
-            Some(kernel) => kernel,
-            None => self.enter(launch)?,
+        let found = match self.find(launch) {
+            Some(kernel) => Ok(kernel),
+            None => self.enter(launch),
+        };
+        let found = found.and_then(|kernel| {
+            self.old_and_new(kernel, launch.params)?;
+            Ok(kernel)
+        });
+        let kernel = match found {
+            Ok(kernel) => kernel,
+            Err(error) => return self.split(world, launch, error),
         };
         let overwritten = self.overwritten(kernel, launch.params);
         self.save(kernel, launch.params)?;
         self.before_deactivation(kernel)?;
         if self.kernels[kernel as usize].derived.is_empty() {
-            return Ok(None);
+            return Ok(Prepared::Whole(None));
         }
-        Ok(Some(self.variant(kernel, overwritten)))
+        Ok(Prepared::Whole(Some(self.variant(kernel, overwritten))))
     }
 
     /// Adds a launch that has run.
@@ -370,7 +382,7 @@ impl Recorder {
 
     /// Notes which fields the tape accesses, and their gradients. A gradient that is accessed is a value as well: it gets a gradient of its
     /// own, and the tape another place for adjoints of its field (see `levels`).
-    fn note_levels(&mut self, launch: &Launch<'_>) -> Result<()> {
+    pub(super) fn note_levels(&mut self, launch: &Launch<'_>) -> Result<()> {
         let places = accessed(launch.compiled.source()?).into_iter();
         let fields = places.filter_map(|place| launch.field_of(place));
         let scalars = launch.scalars.iter().map(|(_, field)| field.clone());
@@ -480,7 +492,7 @@ impl Recorder {
         }
         self.need(kernel, UseKind::NeedsNew, params);
         self.need_cells(kernel, CellVersion::New);
-        self.old_and_new(kernel, params)
+        Ok(())
     }
 
     /// Notes what the gradient kernel of a launch needs of the current values.
@@ -497,29 +509,12 @@ impl Recorder {
     /// An error if a gradient kernel needs an element as it was before and as it is after the launch.
     fn old_and_new(&self, kernel: u32, params: &[u64]) -> Result<()> {
         let recorded = &self.kernels[kernel as usize];
-        let of = |kind: UseKind| recorded.uses.iter().filter(move |u| u.kind == kind);
-        for new in of(UseKind::NeedsNew) {
-            let mut written = Region::default();
-            for write in of(UseKind::Writes).filter(|w| w.field == new.field) {
-                written.add(&write.slice(params));
-            }
-            let old = of(UseKind::NeedsOld)
-                .find(|o| o.field == new.field && written.overlaps(&o.slice(params)));
-            if let Some(old) = old.filter(|_| written.overlaps(&new.slice(params))) {
-                let source = recorded.compiled.source()?;
-                let name = self.fields[new.field as usize].handle.name().to_owned();
-                let what = format!(
-                    "the gradient of kernel `{}` needs values of field `{name}` from before and from after it",
-                    source.name
-                );
-                let mut error = Error::new("W0736", what).at(Position::of(source, new.span));
-                if let Some(at) = Position::of(source, old.span) {
-                    error = error.note(format!("the value from before is needed at {at}"));
-                }
-                return Err(error.help("write to another field, or split the kernel in two"));
-            }
-        }
-        Ok(())
+        let both = old_and_new(&recorded.uses, |u| u.kind, |u| (u.field, u.slice(params)));
+        let Some((old, new)) = both else {
+            return Ok(());
+        };
+        let name = self.fields[new.field as usize].handle.name();
+        needs_both(&recorded.compiled, name, old.span, new.span)
     }
 
     /// Copies a unit before a kernel, or the host, overwrites it.
@@ -651,6 +646,46 @@ impl Recorder {
     }
 }
 
+/// A use of an old value, and one of a new value of the same field, if the kernel may overwrite both elements. `element` gives the
+/// field of a use, and where in it.
+pub(super) fn old_and_new<U>(
+    uses: &[U],
+    kind: impl Fn(&U) -> UseKind,
+    element: impl Fn(&U) -> (u32, Slice),
+) -> Option<(&U, &U)> {
+    let (kind, element) = (&kind, &element);
+    let of_kind = move |wanted: UseKind| uses.iter().filter(move |u| kind(u) == wanted);
+    of_kind(UseKind::NeedsOld).next()?;
+    let is_overwritten = move |u: &&U| {
+        let (field, slice) = element(u);
+        let mut written = Region::default();
+        let writes = of_kind(UseKind::Writes).map(element);
+        let same = writes.filter(|w| w.0 == field);
+        same.for_each(|w| written.add(&w.1));
+        written.overlaps(&slice)
+    };
+    let mut new = of_kind(UseKind::NeedsNew).filter(is_overwritten);
+    new.find_map(|new| {
+        let field = element(new).0;
+        let mut old = of_kind(UseKind::NeedsOld).filter(is_overwritten);
+        Some((old.find(|u| element(u).0 == field)?, new))
+    })
+}
+
+/// The error of a kernel that needs old and new values of a field.
+pub(super) fn needs_both(compiled: &Compiled, name: &str, old: Span, new: Span) -> Result<()> {
+    let source = compiled.source()?;
+    let what = format!(
+        "the gradient of kernel `{}` needs values of field `{name}` from before and from after it",
+        source.name
+    );
+    let mut error = Error::new("W0736", what).at(Position::of(source, new));
+    if let Some(at) = Position::of(source, old) {
+        error = error.note(format!("the value from before is needed at {at}"));
+    }
+    Err(error.help("write to another field, or split the kernel in two"))
+}
+
 impl RecordedUse {
     /// At unknown indices.
     fn anywhere(field: u32, kind: UseKind) -> RecordedUse {
@@ -682,7 +717,7 @@ impl Launch<'_> {
 }
 
 /// The first slot and the type of each parameter that is one integer.
-fn slots(source: &Module) -> Vec<Option<(usize, Scalar)>> {
+pub(super) fn slots(source: &Module) -> Vec<Option<(usize, Scalar)>> {
     let mut next = 0;
     let params = source.params.iter().map(|p| {
         let scalars = source.structs.flatten(p.ty);

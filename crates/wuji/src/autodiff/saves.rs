@@ -1,5 +1,6 @@
 //! Copies of fields and sparse trees that a tape keeps, because a later launch overwrites what a gradient kernel needs.
 
+use crate::autodiff::Derivative;
 use crate::autodiff::trees::{First, TreeCopy};
 use crate::host::{ElementBox, FieldHandle, HostAccess};
 use crate::layout::TreeInner;
@@ -41,9 +42,12 @@ pub(crate) enum Storage {
 
 /// A copy of a unit.
 pub(crate) enum Snapshot {
-    Field(Copy),
-    Tree(TreeCopy),
+    Field(Copy, Tangents),
+    Tree(TreeCopy, Tangents),
 }
+
+/// Copies of the tangents of a unit that are not in it: gradient kernels in forward mode read both.
+pub(crate) type Tangents = Vec<(Unit, Snapshot)>;
 
 impl Unit {
     pub(crate) fn of(field: &FieldHandle) -> Result<Unit> {
@@ -76,12 +80,41 @@ impl Unit {
         }
     }
 
+    /// The units of tangents of its fields, in all directions.
+    fn tangents(&self) -> Result<Vec<Unit>> {
+        let fields = match self {
+            Unit::Field(field) => vec![field.clone()],
+            Unit::Tree(WholeTree(tree)) => {
+                let count = tree.body()?.shape.fields.len() as u32;
+                let handle = |n: u32| FieldHandle {
+                    tree: tree.clone(),
+                    field: Field::from_u32(n),
+                };
+                (0..count).map(handle).collect()
+            }
+        };
+        let mut found = Vec::new();
+        for field in fields {
+            let directions = (0..).map_while(|n| field.derivative(Derivative::Tangent(n)));
+            for tangent in directions {
+                let unit = Unit::of(&tangent)?;
+                if unit != *self && !found.contains(&unit) {
+                    found.push(unit);
+                }
+            }
+        }
+        Ok(found)
+    }
+
     /// Bytes of a copy of all fields but some, or about as many.
     pub(crate) fn bytes(&self, skipped: &[Field]) -> Result<u64> {
-        match self {
+        let own = match self {
             Unit::Field(field) => Copy::bytes_of(field),
             Unit::Tree(WholeTree(tree)) => TreeCopy::bytes_of(tree, skipped),
-        }
+        };
+        let tangents = self.tangents()?.into_iter();
+        let tangents = tangents.map(|unit| unit.bytes(&[]));
+        tangents.fold(own, |sum, bytes| Ok(sum? + bytes?))
     }
 
     /// A copy of all fields but some, where kernels find it.
@@ -90,9 +123,16 @@ impl Unit {
     }
 
     pub(crate) fn take_to(&self, storage: Storage, skipped: &[Field]) -> Result<Snapshot> {
+        let mut tangents = Tangents::new();
+        for unit in self.tangents()? {
+            let copy = unit.take_to(storage, &[])?;
+            tangents.push((unit, copy));
+        }
         match self {
-            Unit::Field(field) => Copy::take(field, storage).map(Snapshot::Field),
-            Unit::Tree(WholeTree(tree)) => TreeCopy::take(tree, skipped).map(Snapshot::Tree),
+            Unit::Field(field) => Ok(Snapshot::Field(Copy::take(field, storage)?, tangents)),
+            Unit::Tree(WholeTree(tree)) => {
+                Ok(Snapshot::Tree(TreeCopy::take(tree, skipped)?, tangents))
+            }
         }
     }
 
@@ -106,12 +146,22 @@ impl Unit {
 
     /// Makes it what it was. With `first`, it is an error if one of its gradients is lost.
     pub(crate) fn restore(&self, snapshot: &Snapshot, first: Option<&First>) -> Result<()> {
-        match (self, snapshot) {
-            (Unit::Field(field), Snapshot::Field(copy)) => copy.restore(field),
-            (Unit::Tree(WholeTree(tree)), Snapshot::Tree(copy)) => copy.restore(tree, first),
+        let tangents = match (self, snapshot) {
+            (Unit::Field(field), Snapshot::Field(copy, tangents)) => {
+                copy.restore(field)?;
+                tangents
+            }
+            (Unit::Tree(WholeTree(tree)), Snapshot::Tree(copy, tangents)) => {
+                copy.restore(tree, first)?;
+                tangents
+            }
             // A unit has snapshots of its own.
-            (Unit::Field(_), Snapshot::Tree(_)) | (Unit::Tree(_), Snapshot::Field(_)) => Ok(()),
-        }
+            (Unit::Field(_), Snapshot::Tree(..)) | (Unit::Tree(_), Snapshot::Field(..)) => {
+                return Ok(());
+            }
+        };
+        let mut tangents = tangents.iter();
+        tangents.try_for_each(|(unit, copy)| unit.restore(copy, None))
     }
 }
 

@@ -186,7 +186,7 @@ impl<'t> Restored<'t> {
                 Version::Copy(n) => &state.copies[n].copy,
                 Version::Last | Version::Mixed => &*last,
             };
-            if let Snapshot::Tree(copy) = copy {
+            if let Snapshot::Tree(copy, _) = copy {
                 for field_use in own(UseKind::NeedsOld) {
                     copy.restore_field(&fields[field_use.field as usize].handle)?;
                 }

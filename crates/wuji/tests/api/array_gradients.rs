@@ -294,13 +294,11 @@ mod errors {
         #[kernel]
         fn both(x: &NdArray<f64, 1>, y: &NdArray<f64, 1>) {
             for [i] in y {
+                let a = x[[i]];
+                if a > 0.0 {
+                    x[[i]] = a * a;
+                }
                 y[[i]] = x[[i]] * x[[i]];
-            }
-            for [i] in y {
-                x[[i]] = y[[i]] + 1.0;
-            }
-            for [i] in y {
-                y[[i]] += x[[i]] * x[[i]];
             }
         }
         let world = World::interpreter().unwrap();

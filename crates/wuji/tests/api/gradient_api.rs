@@ -523,29 +523,3 @@ fn what_gradient_kernels_save_is_explained() {
         "{line}"
     );
 }
-
-#[test]
-fn a_kernel_that_overwrites_what_its_gradient_needs_is_told_where_to_split() {
-    #[kernel]
-    fn three_loops(x: &Field<f64, 1>, y: &Field<f64, 1>) {
-        for [i] in x {
-            x[[i]] = y[[i]].sin();
-        }
-        for [i] in x {
-            y[[i]] = x[[i]] * x[[i]];
-        }
-        for [i] in x {
-            x[[i]] = 0.0;
-        }
-    }
-    let line = line!() - 4;
-    let world = World::interpreter().unwrap();
-    let (x, y) = (field(&world, "x", 2), field(&world, "y", 2));
-    let error = world.record_tape(|| three_loops(&x, &y)).unwrap_err();
-    assert_eq!(error.code, "W0706");
-    let text = error.to_string();
-    let split = text.split("the second one from ").nth(1);
-    let split = split.unwrap_or_else(|| panic!("{text}"));
-    let at = split.split(" on:").next().unwrap_or_default();
-    assert!(at.contains(&format!("gradient_api.rs:{line}:")), "{text}");
-}

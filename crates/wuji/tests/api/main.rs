@@ -25,6 +25,7 @@ mod flat_memory;
 mod forward_constants;
 mod functions;
 mod gradient_api;
+mod gradient_parts;
 mod gradients;
 mod host_data;
 mod kernels;
