@@ -211,3 +211,53 @@ def test_invalid_arguments_are_rejected() -> None:
 
     with pytest.raises(ti.TaichiRuntimeTypeError, match="format"):
         other(tex)
+
+
+def test_gradients_flow_through_coordinates_of_a_texture() -> None:
+    texture = ti.Texture(ti.Format.r32f, (4, 4))
+    texture.from_numpy(np.arange(16, dtype=np.float32).reshape(4, 4) ** 1.5)
+    uv = ti.Vector.field(2, ti.f32, 3, needs_grad=True)
+    loss = ti.field(ti.f32, (), needs_grad=True)
+
+    @ti.kernel
+    def sample(tex: ti.types.texture(num_dimensions=2)):
+        for i in uv:
+            loss[None] += tex.sample_lod(uv[i], 0.0).x ** 2
+
+    def value(at: np.ndarray) -> float:
+        uv.from_numpy(at)
+        loss[None] = 0.0
+        sample(texture)
+        return float(loss[None])
+
+    start = np.array([[0.3, 0.4], [0.55, 0.7], [0.81, 0.2]], dtype=np.float32)
+    expected = np.zeros_like(start)
+    for at in np.ndindex(start.shape):
+        step = np.zeros_like(start)
+        step[at] = 1e-2
+        expected[at] = (value(start + step) - value(start - step)) / 2e-2
+    uv.from_numpy(start)
+    with ti.ad.Tape(loss):
+        sample(texture)
+    assert np.allclose(uv.grad.to_numpy(), expected, rtol=2e-2)
+
+
+def test_pixels_of_a_texture_are_constants() -> None:
+    texture = ti.Texture(ti.Format.r32f, (2, 2))
+    x, loss = ti.field(ti.f32, (), needs_grad=True), ti.field(ti.f32, (), needs_grad=True)
+
+    @ti.kernel
+    def paint(tex: ti.types.rw_texture(num_dimensions=2, fmt=ti.Format.r32f, lod=0)):
+        for i, j in ti.ndrange(2, 2):
+            tex.store(ti.Vector([i, j]), ti.Vector([x[None] * 2.0, 0.0, 0.0, 0.0]))
+
+    @ti.kernel
+    def total(tex: ti.types.texture(num_dimensions=2)):
+        for i, j in ti.ndrange(2, 2):
+            loss[None] += tex.fetch(ti.Vector([i, j]), 0).x * x[None]
+
+    x[None] = 3.0
+    with pytest.warns(RuntimeWarning, match="no gradient, so it counts as a constant"), ti.ad.Tape(loss):
+        paint(texture)
+        total(texture)
+    assert loss[None] == 72.0 and x.grad[None] == 24.0
