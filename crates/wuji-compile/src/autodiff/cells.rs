@@ -2,7 +2,7 @@
 
 use super::normalize;
 use crate::rewrite::Structure;
-use wuji_ir::entities::{Inst, Tree};
+use wuji_ir::entities::{Field, Inst, Tree};
 use wuji_ir::module::{Function, Module, Span, ValueDef};
 use wuji_ir::ops::{Access, Activation, CellOp, Domain, Op, OpClass, Place};
 
@@ -100,7 +100,7 @@ impl Found {
         let span = f.spans[inst];
         let op = &f.insts[inst].op;
         if let Op::ForEach(_, Domain::Field(field), _) = op {
-            if m.fields[*field].tree == tree {
+            if m.fields[*field].tree == tree && is_sparse(m, *field) {
                 self.needs.push(Need {
                     unit,
                     at_start: first,
@@ -157,6 +157,14 @@ impl Found {
     }
 }
 
+/// Whether the elements of a field are in cells that may be inactive. Other fields of the tree need not be.
+fn is_sparse(m: &Module, field: Field) -> bool {
+    let data = &m.fields[field];
+    let tree = &m.trees[data.tree];
+    let mut path = tree.path(data.node).into_iter();
+    path.any(|node| tree.nodes[node].kind.is_sparse())
+}
+
 /// Whether a write may activate cells of a tree. Not where a loop visits the same element, which is active.
 fn may_activate(
     m: &Module,
@@ -170,7 +178,7 @@ fn may_activate(
         return false;
     };
     let data = &m.fields[field];
-    if data.tree != tree || access.activation == Activation::Never {
+    if data.tree != tree || !is_sparse(m, field) || access.activation == Activation::Never {
         return false;
     }
     let address = &f.insts[inst].args[..data.rank()];

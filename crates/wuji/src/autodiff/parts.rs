@@ -67,11 +67,11 @@ impl Recorder {
         units.sort_unstable();
         units.dedup();
         for unit in units {
-            let nobody = SourcePlace {
+            let unknown = SourcePlace {
                 kernel: u32::MAX,
                 span: Span::UNKNOWN,
             };
-            self.copy(unit, nobody, None)?;
+            self.copy(unit, unknown, None)?;
         }
         Ok(())
     }
