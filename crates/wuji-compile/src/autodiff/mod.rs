@@ -11,6 +11,7 @@ mod cells;
 mod exits;
 mod forward;
 mod forwarding;
+mod nested;
 mod normal;
 mod partials;
 mod parts;
@@ -30,8 +31,8 @@ use rustc_hash::FxHashMap;
 use wuji_ir::entities::{Array, Field};
 use wuji_ir::layout::Child;
 use wuji_ir::module::{Module, Span};
-use wuji_ir::ops::{Op, Place};
-use wuji_ir::{Error, Position, Result};
+use wuji_ir::ops::Place;
+use wuji_ir::{Error, Result};
 
 /// Where the derivatives of a kernel's data are: the adjoints of reverse mode, or the tangents of forward mode.
 ///
@@ -173,34 +174,11 @@ pub fn add_derivatives(m: &mut Module) -> Derivatives {
     out
 }
 
-/// Refuses parallel loops below control flow: the rounds around them have no history that all iterations share.
-fn check_loops(m: &Module) -> Result<()> {
-    let Some(f) = m.kernel_func() else {
-        return Ok(());
-    };
-    let outermost = &f.regions[f.entry].insts;
-    let mut inner = f.insts_in(f.entry);
-    let inner = inner.find(|i| matches!(f.insts[*i].op, Op::ForEach(..)) && !outermost.contains(i));
-    let Some(inst) = inner else {
-        return Ok(());
-    };
-    Err(Error::new(
-        "W0711",
-        format!(
-            "kernel `{}`: a parallel loop inside of other control flow has no derivative",
-            m.name
-        ),
-    )
-    .at(Position::of(m, f.spans[inst]))
-    .help("make the loop a kernel of its own, and launch it in a loop"))
-}
-
 /// The kernel that adds to the adjoints of its inputs what those of its outputs imply.
 ///
 /// It runs after the kernel itself, on the values that the kernel has left or, where `uses` says so, those from before.
 /// If it needs others, which the kernel overwrites, the kernel has [`parts`] with gradients of their own.
 pub fn reverse(module: &Module, adjoints: &Derivatives) -> Result<Gradient> {
-    check_loops(module)?;
     let mut m = module.clone();
     normalize(&mut m)?;
     let Some(kernel) = m.kernel else {
@@ -236,7 +214,6 @@ pub fn reverse(module: &Module, adjoints: &Derivatives) -> Result<Gradient> {
 
 /// The kernel that also computes the tangents of its outputs, once for each entry of `tangents`.
 pub fn forward(module: &Module, tangents: &[Derivatives]) -> Result<Module> {
-    check_loops(module)?;
     forward::forward(module, tangents)
 }
 

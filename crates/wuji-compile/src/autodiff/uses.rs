@@ -1,6 +1,6 @@
 //! Which elements of fields and arrays a kernel and its gradient kernel access, and whether the gradient kernel reads what it needs.
 
-use super::{ArrayUse, Derivatives, FieldUse, IndexRange, UseKind};
+use super::{ArrayUse, Derivatives, FieldUse, IndexRange, UseKind, nested};
 use crate::analysis::affine::AffineAnalysis;
 use crate::autodiff::activity::Activity;
 use crate::rewrite::Structure;
@@ -17,7 +17,7 @@ struct Use {
     inst: Inst,
     place: Place,
     op: AccessOp,
-    /// The number of the instruction of the kernel's entry region that it is in.
+    /// The number of the unit that it is in.
     unit: usize,
     /// Its place in program order.
     order: usize,
@@ -106,6 +106,7 @@ fn add_once<T: PartialEq>(all: &mut Vec<T>, added: T) {
 /// The uses of all fields and arrays; an error if the kernel overwrites values that its gradient needs.
 pub(super) fn of(m: &Module, f: &Function, d: &Derivatives) -> Result<Uses> {
     let activity = Activity::of(&m.env, &m.funcs, f, d, true)?;
+    nested::check(m, f, &activity)?;
     check_temps(m, f, &activity)?;
     let all = accesses(f);
     let structure = Structure::of(f);
@@ -131,7 +132,7 @@ pub(super) fn of(m: &Module, f: &Function, d: &Derivatives) -> Result<Uses> {
 
 /// The forward sweep leaves the last value of a variable that iterations share. A loop that needs an earlier one is refused.
 fn check_temps(m: &Module, f: &Function, activity: &Activity) -> Result<()> {
-    let units = &f.regions[f.entry].insts;
+    let units = units(f);
     let inside = |unit: Inst| f.insts[unit].regions.iter().flat_map(|r| f.insts_in(*r));
     for (k, unit) in units.iter().enumerate() {
         for load in inside(*unit) {
@@ -169,7 +170,10 @@ pub(super) fn read_and_overwritten(f: &Function) -> Vec<Place> {
         let mut read = |a: &Use| {
             a.place == store.place
                 && a.op == AccessOp::Load
-                && matches!(order.of(store, a), Relation::Before | Relation::Unknown)
+                && matches!(
+                    order.of(store, a),
+                    Relation::Before | Relation::Both | Relation::Unknown
+                )
         };
         if all.iter().any(&mut read) {
             add_once(&mut out, store.place);
@@ -178,12 +182,30 @@ pub(super) fn read_and_overwritten(f: &Function) -> Vec<Place> {
     out
 }
 
+/// The instructions that run one after the other: those of the entry region, and those of branches with parallel loops.
+fn units(f: &Function) -> Vec<Inst> {
+    let mut out = Vec::new();
+    let mut waiting: Vec<Inst> = f.regions[f.entry].insts.iter().rev().copied().collect();
+    while let Some(inst) = waiting.pop() {
+        let data = &f.insts[inst];
+        let mut inside = data.regions.iter().flat_map(|r| f.insts_in(*r));
+        let is_parallel = |i: Inst| matches!(f.insts[i].op, Op::ForEach(..));
+        if data.op == Op::If && inside.any(is_parallel) {
+            let branches = data.regions.iter().rev();
+            waiting.extend(branches.flat_map(|r| f.regions[*r].insts.iter().rev()));
+        } else {
+            out.push(inst);
+        }
+    }
+    out
+}
+
 fn accesses(f: &Function) -> Vec<Use> {
     let mut out = Vec::new();
-    for (unit, outer) in f.regions[f.entry].insts.iter().enumerate() {
-        let regions = f.insts[*outer].regions.iter();
+    for (unit, outer) in units(f).into_iter().enumerate() {
+        let regions = f.insts[outer].regions.iter();
         let inside = regions.flat_map(|r| f.insts_in(*r));
-        for inst in std::iter::once(*outer).chain(inside) {
+        for inst in std::iter::once(outer).chain(inside) {
             if let OpClass::Access(op, access) = f.insts[inst].op.class()
                 && matches!(access.place, Place::Field(_) | Place::Array(_))
             {
@@ -216,6 +238,7 @@ fn needed_version(m: &Module, order: &mut Order, all: &[Use], load: &Use) -> Res
             Relation::Disjoint | Relation::Unknown => {}
             Relation::Before => old = Some(write),
             Relation::After => new = Some(write),
+            Relation::Both => (old, new) = (Some(write), Some(write)),
         }
     }
     match (old, new) {
@@ -246,6 +269,8 @@ enum Relation {
     Before,
     /// It is read after it has been written, for the last time.
     After,
+    /// It is read and written again and again.
+    Both,
     Unknown,
 }
 
@@ -293,8 +318,15 @@ impl<'f> Order<'f> {
                 _ => return self.by_unit(write, load),
             }
         }
-        if write.unit != load.unit || !self.is_written_once(write, &loops) {
+        if write.unit != load.unit {
             return self.by_unit(write, load);
+        }
+        let repeats = self.repeats(write, &loops);
+        if !repeats.is_empty() && earlier.is_some() {
+            return Relation::Unknown;
+        }
+        if repeats.iter().any(|l| self.is_inside(load.inst, *l)) {
+            return Relation::Both;
         }
         match earlier {
             Some(true) => Relation::After,
@@ -342,8 +374,9 @@ impl<'f> Order<'f> {
         self.f.constant(data.args[2])?.as_int()
     }
 
-    /// Whether every iteration of the serial loops around a write has an element of its own.
-    fn is_written_once(&self, write: &Use, indices: &FxHashSet<Value>) -> bool {
+    /// The serial loops around a write whose iterations write to the same element.
+    fn repeats(&self, write: &Use, indices: &FxHashSet<Value>) -> Vec<Inst> {
+        let mut found = Vec::new();
         let mut outer = self.structure.parent(write.inst);
         while let Some(control) = outer {
             let data = &self.f.insts[control];
@@ -355,11 +388,22 @@ impl<'f> Order<'f> {
                 Some(ControlOp::If | ControlOp::Block(_) | ControlOp::ForEach(..)) | None => true,
             };
             if !own {
-                return false;
+                found.push(control);
             }
             outer = self.structure.parent(control);
         }
-        true
+        found
+    }
+
+    fn is_inside(&self, inst: Inst, control: Inst) -> bool {
+        let mut outer = self.structure.parent(inst);
+        while let Some(owner) = outer {
+            if owner == control {
+                return true;
+            }
+            outer = self.structure.parent(owner);
+        }
+        false
     }
 }
 
@@ -387,11 +431,11 @@ fn how_to_split(m: &Module, f: &Function, [new, load, old]: [&Use; 3]) -> String
     } else {
         None
     };
-    let unit = start.and_then(|unit| f.regions[f.entry].insts.get(unit));
-    let at = unit.and_then(|unit| Position::of(&m.env, f.spans[*unit]));
+    let unit = start.and_then(|unit| units(f).get(unit).copied());
+    let at = unit.and_then(|unit| Position::of(&m.env, f.spans[unit]));
     match at {
         Some(at) => format!(
-            "split the kernel in two, the second one from {at} on: a tape saves what one kernel overwrites and another one needs"
+            "launch the kernel on a tape, which runs it in parts, or split it in two, the second one from {at} on"
         ),
         None => "keep the value in a variable, or write to another field".to_owned(),
     }

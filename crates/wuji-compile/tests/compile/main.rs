@@ -7,5 +7,6 @@ mod large;
 mod normal;
 mod quant;
 mod reverse;
+mod reverse_nested;
 mod schedules;
 mod tasks;

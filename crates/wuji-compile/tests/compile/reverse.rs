@@ -158,7 +158,7 @@ fn count(m: &Module, field: Field) -> usize {
     elements as usize * m.structs.flatten(m.fields[field].elem).len()
 }
 
-const FIELDS: &str = "tree T0 { dense S1 [i: 6] { place f0, f1, f2 } dense S2 [i: 5] { place f4, f5 } dense S3 [i: 6] { place f6 } place f3 }
+pub(crate) const FIELDS: &str = "tree T0 { dense S1 [i: 6] { place f0, f1, f2 } dense S2 [i: 5] { place f4, f5 } dense S3 [i: 6] { place f6 } place f3 }
 field f0 \"x\": f64 in T0.S1 (i)
 field f1 \"y\": f64 in T0.S1 (i)
 field f2 \"z\": f64 in T0.S1 (i)
@@ -180,7 +180,7 @@ fn check_in(range: (f64, f64), body: &str) {
 }
 
 #[track_caller]
-fn check(body: &str) {
+pub(crate) fn check(body: &str) {
     check_in((0.2, 1.5), body);
 }
 

@@ -429,3 +429,99 @@ fn the_result_is_that_of_the_last_part() {
         assert_eq!(found, expected);
     }
 }
+
+mod control_flow {
+    use super::*;
+
+    /// A loop over a sparse field is parallel, also inside of branches and serial loops.
+    #[kernel]
+    fn blend(x: &Field<f64, 1>, y: &Field<f64, 1>, by: &Field<f64, 1>, rounds: i32, squares: i32) {
+        for t in 0..rounds {
+            for [i] in x {
+                y[[i]] += x[[i]] * by[[t]] * by[[t]];
+            }
+        }
+        if squares > 0 {
+            for [i] in x {
+                x[[i]] = x[[i]] * x[[i]];
+            }
+        }
+    }
+
+    #[kernel]
+    fn begin(first: &Field<f64, 1>, x: &Field<f64, 1>, y: &Field<f64, 1>, loss: &Field<f64, 0>) {
+        for [i] in x {
+            x[[i]] = first[[i]];
+            y[[i]] = 0.0;
+        }
+        loss[[]] = 0.0;
+    }
+
+    #[kernel]
+    fn total(x: &Field<f64, 1>, y: &Field<f64, 1>, loss: &Field<f64, 0>) {
+        for [i] in x {
+            loss[[]] += x[[i]] * y[[i]];
+        }
+    }
+
+    #[test]
+    fn around_parallel_loops() {
+        for world in worlds() {
+            let (x, y) = world
+                .layout(|root| {
+                    let cells = root.bitmasked(I, 8);
+                    (cells.place::<f64, 1>("x"), cells.place::<f64, 1>("y"))
+                })
+                .unwrap();
+            let (x, y) = (x.needs_grad().unwrap(), y.needs_grad().unwrap());
+            let (first, by) = (field(&world, "first", 8), field(&world, "by", 3));
+            let loss = scalar(&world, "loss");
+            by.copy_from(&[0.5, 0.8, 1.1]).unwrap();
+            first
+                .copy_from(&[0.3, 0.4, 0.9, 1.1, 0.2, 0.7, 0.6, 1.3])
+                .unwrap();
+            x.activate([2]).unwrap();
+            x.activate([5]).unwrap();
+            for squares in [0, 1] {
+                let run = || {
+                    begin(&first, &x, &y, &loss)?;
+                    blend(&x, &y, &by, 3, squares)?;
+                    total(&x, &y, &loss)
+                };
+                let report = world.grad_check(&loss, &[&first, &by], run).unwrap();
+                assert!(report.error < 1e-6, "{report:?}");
+            }
+        }
+    }
+}
+
+/// As in `docs/differentiation.md`.
+#[kernel]
+fn step_of_the_book(x: &Field<f64, 1>, grid: &Field<f64, 1>) {
+    for [i] in grid {
+        grid[[i]] = 0.0;
+    }
+    for [p] in x {
+        grid[[p / 2]] += x[[p]] * x[[p]];
+    }
+    for [i] in grid {
+        grid[[i]] = grid[[i]].sin();
+    }
+    for [p] in x {
+        x[[p]] = x[[p]] * grid[[p / 2]];
+    }
+}
+
+#[test]
+fn parts_are_as_long_as_possible() {
+    let world = World::interpreter().unwrap();
+    let (x, grid) = (field(&world, "x", 8), field(&world, "grid", 4));
+    x.fill(0.5).unwrap();
+    let tape = world.record_tape(|| step_of_the_book(&x, &grid)).unwrap();
+    assert_eq!(
+        (tape.len(), tape.saved().len()),
+        (3, 2),
+        "{:?}",
+        tape.saved()
+    );
+}
