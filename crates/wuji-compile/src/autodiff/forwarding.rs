@@ -13,6 +13,12 @@ use wuji_ir::ops::{
 };
 use wuji_ir::types::Imm;
 
+/// Whether a function has an atomic product, which has a gradient as a load and a store only.
+pub(super) fn has_products(f: &Function) -> bool {
+    let mut insts = f.insts_in(f.entry);
+    insts.any(|i| matches!(f.insts[i].op, Op::Atomic(AtomicOp::Mul, _)))
+}
+
 /// Forwards stores in a function in normal form.
 pub(super) fn forward_stores(env: &mut Env, f: &mut Function) {
     let structure = Structure::of(f);
@@ -140,10 +146,10 @@ impl Forwarding<'_> {
                     });
                 }
             }
-            (AccessOp::Atomic(AtomicOp::Add), Some(old), Some(value))
+            (AccessOp::Atomic(op @ (AtomicOp::Add | AtomicOp::Mul)), Some(old), Some(value))
                 if is_sure && self.is_owned(inst, access.place) =>
             {
-                let new = self.update(region, inst, (old, found), value);
+                let new = self.update(region, inst, op, (old, found), value);
                 forget(known, &[access.place].into_iter().collect());
                 known.push(Known {
                     access,
@@ -160,11 +166,12 @@ impl Forwarding<'_> {
         self.f.regions[region].insts.push(inst);
     }
 
-    /// A load, unless the old value is known, and a store in place of an atomic addition. Gives the new value.
+    /// A load, unless the old value is known, and a store in place of an atomic. Gives the new value.
     fn update(
         &mut self,
         region: Region,
         inst: Inst,
+        op: AtomicOp,
         (result, known): (Value, Option<Value>),
         value: Value,
     ) -> Value {
@@ -182,7 +189,7 @@ impl Forwarding<'_> {
             ..access.clone()
         };
         let old = known.unwrap_or_else(|| b.value(Op::Load(read), address));
-        let new = combine(&mut b, AtomicOp::Add, old, value);
+        let new = combine(&mut b, op, old, value);
         let mut args: Values = address.into();
         args.push(new);
         b.push(Op::Store(access), &args);

@@ -185,7 +185,7 @@ pub fn reverse(module: &Module, adjoints: &Derivatives) -> Result<Gradient> {
         return Err(Error::new("W0330", format!("`{}` has no kernel", m.name)));
     };
     let uses = match uses::of(&m, &m.funcs[kernel], adjoints) {
-        Ok(uses) if !uses.needs_both() => uses,
+        Ok(uses) if !uses.needs_both() && !forwarding::has_products(&m.funcs[kernel]) => uses,
         Err(error) if error.code != "W0706" => return Err(error),
         Ok(_) | Err(_) => {
             let Module { env, funcs, .. } = &mut m;

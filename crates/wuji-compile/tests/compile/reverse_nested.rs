@@ -92,3 +92,10 @@ fn a_whole_step_of_mpm_has_parts_with_gradients() {
         reverse(part, &adjoints).unwrap();
     }
 }
+
+#[test]
+fn an_atomic_product_with_the_element_that_a_loop_is_at() {
+    check(
+        "foreach L0 (v1: i32) in f0 { v2: f64 = load f1[v1] v3: f64 = sin v2 v4: f64 = atomic mul f0[v1], v3 v5: f64 = load f0[v1] v6: f64 = mul v5, v5 store f2[v1], v6 continue L0 }",
+    );
+}
