@@ -195,10 +195,10 @@ def test_one_iteration_reads_what_it_has_just_stored() -> None:
 
 
 def test_a_sparse_grid() -> None:
-    grid, first, x = (ti.field(ti.f64, needs_grad=True) for _ in range(3))
+    grid = ti.field(ti.f64, needs_grad=True)
     block = ti.root.pointer(ti.i, 8)
     block.dense(ti.i, 2).place(grid, grid.grad)
-    ti.root.dense(ti.i, 3).place(first, x, first.grad, x.grad)
+    first, x = (ti.field(ti.f64, 3, needs_grad=True) for _ in range(2))
     loss = ti.field(ti.f64, (), needs_grad=True)
 
     @ti.kernel

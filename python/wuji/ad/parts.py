@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -62,6 +63,7 @@ def gradient_in_parts(kernel: Kernel, args: tuple[Any, ...]) -> bool:
 
     Return whether that was necessary. Fields and arrays have the same values before and after.
     """
+    refused: WujiError | None
     try:
         code = kernel._code(args, "reverse")
         refused = needs_both(kernel.function.__name__, uses_of(code, args, False)) if _is_mixed(code) else None
@@ -106,7 +108,7 @@ def _written(code: Specialization, args: tuple[Any, ...]) -> Iterator[Callable[[
             roots.setdefault(id(access.root._structure), StoredCells(access.root))
     for cells in roots.values():
         snapshot = cells.snapshot()
-        yield lambda cells=cells, snapshot=snapshot: cells.return_to(snapshot)
+        yield functools.partial(cells.return_to, snapshot)
     for place, number in code.writes:
         if place == "f" and number in code.leaves:
             data: StoredField | StoredArray = StoredField(code.leaves[number])
@@ -115,5 +117,4 @@ def _written(code: Specialization, args: tuple[Any, ...]) -> Iterator[Callable[[
             data = StoredArray(get(args), name)
         else:
             continue
-        values = data.copy()
-        yield lambda data=data, values=values: data.restore(values)
+        yield functools.partial(data.restore, data.copy())

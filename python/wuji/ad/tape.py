@@ -350,6 +350,7 @@ def _pieces(kernel: Kernel, args: tuple[Any, ...], kept: tuple[Any, ...], early:
     mode, gradient_mode = ("forward", "second") if forward else ("", "reverse")
     uses: list[Use] = []
     cells: list[CellUse] = []
+    refused: WujiError | None
     try:
         code = kernel._code(args, "reverse")
         uses = uses_of(code, args, forward)
