@@ -85,6 +85,14 @@ impl Modes {
         self.innermost(|mode| matches!(mode, Some(Mode::Gradient)))
     }
 
+    /// Whether this thread is in forward mode.
+    fn is_forward(&self) -> bool {
+        let thread = std::thread::current().id();
+        let stacks = lock(&self.stacks);
+        let stack = stacks.get(&thread);
+        stack.is_some_and(|s| s.iter().any(|m| matches!(m, Mode::Tangent)))
+    }
+
     /// Leaves forward mode, and what is inside of it, until the result is dropped. `None` if this thread is not in forward mode.
     pub(super) fn leave_forward_mode(&self) -> Option<Inside<'_>> {
         let thread = std::thread::current().id();
@@ -357,6 +365,15 @@ impl World {
     #[track_caller]
     pub fn forward_mode<R>(&self, launches: impl FnOnce() -> Result<R>) -> Result<R> {
         let at = here(Location::caller());
+        if self.modes().is_forward() {
+            let error = Error::new("W0739", "forward mode cannot be inside of forward mode");
+            return Err(error
+                .at(Some(at))
+                .note("a field has one dual, which both would compute")
+                .help(
+                    "for second derivatives, run one tape in `forward_mode`, or nest two tapes",
+                ));
+        }
         let mode = InMode::enter(self, Mode::Tangent).map_err(|e| e.or_at(at))?;
         let done = launches();
         drop(mode);
