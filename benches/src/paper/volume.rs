@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use wuji::World;
 use wuji::prelude::*;
-use wuji_examples::apps::App;
 use wuji_examples::apps::volume::{ALBEDO, BLOCK, EXTINCTION, LAMP, LAMP_POWER, View, Volume};
 
 use super::cuda::{self, Cuda, Queue, float, launch};
@@ -134,7 +133,7 @@ fn ours(world: &World, size: Size) -> wuji::Result<Box<dyn Contender>> {
     let volume = std::rc::Rc::new(std::cell::RefCell::new(volume));
     let (shown, world) = (std::rc::Rc::clone(&volume), world.clone());
     let run = move || {
-        (0..samples(size)).try_for_each(|_| volume.borrow_mut().step())?;
+        volume.borrow_mut().render(samples(size) as i32)?;
         world.synchronize()
     };
     let view = move || {

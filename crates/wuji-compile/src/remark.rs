@@ -82,6 +82,11 @@ pub enum Decision {
     },
     /// The loop runs on one thread, because of what is around it.
     Serial(Enclosing),
+    /// Divergent loops within an iteration are steps of the loops around them.
+    Flattened {
+        /// The number of loops.
+        loops: u32,
+    },
 }
 
 /// What makes a loop of a kernel serial.
@@ -226,6 +231,13 @@ impl fmt::Display for Decision {
                 };
                 write!(f, "words of `{fields}`: {how}")
             }
+            Decision::Flattened { loops: 1 } => {
+                write!(f, "an inner loop is flattened: its trip count is divergent")
+            }
+            Decision::Flattened { loops } => write!(
+                f,
+                "{loops} inner loops are flattened: their trip counts are divergent"
+            ),
             Decision::Serial(Enclosing::While) => write!(
                 f,
                 "one thread: the loop is under a `while`, and its iterations may depend on each other; to run them in parallel, make it a kernel of its own, and launch that in a loop"

@@ -89,40 +89,44 @@ fn lit(density: &Field<f32, 3>, from: Vec3, view: View) -> Vec3 {
     }
 }
 
-/// Adds one path per pixel to the image.
+/// Adds some paths per pixel to the image.
 #[kernel]
-fn trace(density: &Field<f32, 3>, image: &Field<Vec3, 2>, view: View) {
+fn trace(density: &Field<f32, 3>, image: &Field<Vec3, 2>, view: View, samples: i32) {
     for [i, j] in image {
-        let u = (i as f32 + random::<f32>()) / view.pixels - 0.5;
-        let v = (j as f32 + random::<f32>()) / view.pixels - 0.5;
-        let mut origin = vec3(view.size.x * 0.5, view.size.y * 0.5, -1.5);
-        let mut direction = vec3(u * 0.7, v * 0.7, 1.0).normalized();
-        let span = through(origin, direction, view.size);
-        let mut t = span.x;
-        let mut far = span.y;
-        let mut weight = 1.0;
-        let mut light = Vec3::splat(0.0);
-        let mut bounces = 0;
-        while bounces < view.bounces {
-            t += free_path();
-            if t >= far {
-                break;
+        let mut sum = Vec3::splat(0.0);
+        for _ in 0..samples {
+            let u = (i as f32 + random::<f32>()) / view.pixels - 0.5;
+            let v = (j as f32 + random::<f32>()) / view.pixels - 0.5;
+            let mut origin = vec3(view.size.x * 0.5, view.size.y * 0.5, -1.5);
+            let mut direction = vec3(u * 0.7, v * 0.7, 1.0).normalized();
+            let span = through(origin, direction, view.size);
+            let mut t = span.x;
+            let mut far = span.y;
+            let mut weight = 1.0;
+            let mut light = Vec3::splat(0.0);
+            let mut bounces = 0;
+            while bounces < view.bounces {
+                t += free_path();
+                if t >= far {
+                    break;
+                }
+                let at = origin + direction * t;
+                if random::<f32>() < sample(density, at, view.resolution) {
+                    weight *= ALBEDO;
+                    light += lit(density, at, view) * weight;
+                    origin = at;
+                    direction = any_direction();
+                    t = 0.0;
+                    far = through(origin, direction, view.size).y;
+                    bounces += 1;
+                }
             }
-            let at = origin + direction * t;
-            if random::<f32>() < sample(density, at, view.resolution) {
-                weight *= ALBEDO;
-                light += lit(density, at, view) * weight;
-                origin = at;
-                direction = any_direction();
-                t = 0.0;
-                far = through(origin, direction, view.size).y;
-                bounces += 1;
+            if bounces < view.bounces {
+                light += view.sky * weight;
             }
+            sum += light;
         }
-        if bounces < view.bounces {
-            light += view.sky * weight;
-        }
-        image[[i, j]] += light;
+        image[[i, j]] += sum;
     }
 }
 // ANCHOR_END: kernels
@@ -153,7 +157,8 @@ pub struct Volume {
     view: View,
     density: Field<f32, 3>,
     image: Field<Vec3, 2>,
-    passes: usize,
+    /// Samples of each pixel so far.
+    samples: i32,
 }
 
 /// Smoke in 256^3 or 64^3 voxels.
@@ -201,7 +206,7 @@ impl Volume {
             view,
             density,
             image,
-            passes: 0,
+            samples: 0,
         })
     }
 
@@ -210,9 +215,16 @@ impl Volume {
         &self.density
     }
 
-    /// The mean of all passes so far.
+    /// Adds so many samples to every pixel.
+    pub fn render(&mut self, samples: i32) -> Result<()> {
+        trace(&self.density, &self.image, self.view, samples)?;
+        self.samples += samples;
+        Ok(())
+    }
+
+    /// The mean of all samples so far.
     pub fn image(&self) -> Result<Vec<Vec3>> {
-        let scale = 1.0 / self.passes.max(1) as f32;
+        let scale = 1.0 / self.samples.max(1) as f32;
         let sums = self.image.to_vec()?;
         Ok(sums.into_iter().map(|sum| sum * scale).collect())
     }
@@ -220,8 +232,7 @@ impl Volume {
 
 impl App for Volume {
     fn step(&mut self) -> Result<()> {
-        self.passes += 1;
-        trace(&self.density, &self.image, self.view)
+        self.render(1)
     }
 
     fn sums(&self) -> Result<Vec<(&'static str, f64)>> {

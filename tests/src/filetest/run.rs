@@ -102,6 +102,7 @@ pub(super) fn runs(file: &TestFile, arguments: &str) -> Result<Option<String>, S
             // Also for short loops, so that as many files as possible test them.
             rows_from: Some(0),
             tasks_from: Some(0),
+            without: vec!["flatten_cost".to_owned()],
             ..options.for_cuda(OLD_GPU)
         },
     ];
@@ -120,8 +121,8 @@ pub(super) fn runs(file: &TestFile, arguments: &str) -> Result<Option<String>, S
             );
             run_pass(pass.name, &mut m, &mut cx).map_err(|e| format!("{stage}: {e}"))?;
             lowered |= pass.name == "lower_access";
-            let early =
-                options.without.is_empty() && (options.target == Target::Cpu || arguments == GPU);
+            let is_lowered_early = options.without.iter().any(|w| w == "access_lowering");
+            let early = !is_lowered_early && (options.target == Target::Cpu || arguments == GPU);
             let is_run = lowered || early;
             if !seen.is_new(&m, (lowered, is_run)) {
                 continue;

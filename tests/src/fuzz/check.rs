@@ -9,7 +9,7 @@ use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use wuji_compile::autodiff::normalize;
 use wuji_compile::passes::SWITCHES;
-use wuji_compile::{Cx, Math, Options, PASSES, PassKind, run_pass};
+use wuji_compile::{Cx, Math, Options, PASSES, PassKind, Target, run_pass};
 use wuji_ir::Error;
 use wuji_ir::interp::Order;
 use wuji_ir::text::parse;
@@ -18,6 +18,8 @@ use wuji_tools::script::elements::{self, LoweredMovers};
 
 /// Programs that take more steps are skipped.
 const MAX_STEPS: u64 = 100_000;
+/// The compute capability of pipelines for a GPU.
+const GPU: u32 = 90;
 /// Lowered code takes more steps for the same work.
 const MAX_LOWERED_STEPS: u64 = MAX_STEPS * 200;
 
@@ -33,8 +35,7 @@ pub enum Check {
     /// The interpreter after a number of passes.
     Passes {
         count: usize,
-        without: Vec<&'static str>,
-        fuel: Option<u64>,
+        pipeline: Pipeline,
         order: Order,
     },
     /// The interpreter on the normal form, which differentiation starts from.
@@ -48,6 +49,29 @@ pub enum Check {
     },
 }
 
+/// What the passes of a check compile for.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Pipeline {
+    target: Target,
+    without: Vec<&'static str>,
+    fuel: Option<u64>,
+}
+
+impl std::fmt::Display for Pipeline {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if self.target == Target::Cuda {
+            write!(f, ", for a GPU")?;
+        }
+        if !self.without.is_empty() {
+            write!(f, ", without {}", self.without.join(", "))?;
+        }
+        match self.fuel {
+            Some(fuel) => write!(f, ", with fuel {fuel}"),
+            None => Ok(()),
+        }
+    }
+}
+
 impl std::fmt::Display for Check {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
@@ -56,19 +80,11 @@ impl std::fmt::Display for Check {
             Check::Order(seed) => write!(f, "the interpreter in random order {seed}"),
             Check::Passes {
                 count,
-                without,
-                fuel,
+                pipeline,
                 order,
             } => {
                 let last = PASSES[count - 1].name;
-                write!(f, "the interpreter after {last}, {order:?}")?;
-                if !without.is_empty() {
-                    write!(f, ", without {}", without.join(", "))?;
-                }
-                if let Some(fuel) = fuel {
-                    write!(f, ", with fuel {fuel}")?;
-                }
-                Ok(())
+                write!(f, "the interpreter after {last}, {order:?}{pipeline}")
             }
             Check::Normal => write!(f, "the interpreter on the normal form"),
             Check::Window(how) => {
@@ -218,14 +234,13 @@ pub(super) fn check(program: &Program, check: &Check, expected: &Observation) ->
         }
         Check::Passes {
             count,
-            without,
-            fuel,
+            pipeline,
             order,
         } => {
             let mut orders = vec![None; PASSES.len()];
             orders[count - 1] = Some(*order);
             let checkpoints = Checkpoints { after: orders };
-            passes(program, &checkpoints, without, *fuel, expected).map_err(|f| (f.kind, f.why))
+            passes(program, &checkpoints, pipeline, expected).map_err(|f| (f.kind, f.why))
         }
         Check::Normal => normal(program, expected),
         Check::Window(how) => window(program, how),
@@ -283,18 +298,26 @@ struct Checkpoints {
 fn passes(
     program: &Program,
     checkpoints: &Checkpoints,
-    without: &[&'static str],
-    fuel: Option<u64>,
+    pipeline: &Pipeline,
     expected: &Observation,
 ) -> Result<(), Box<Failure>> {
-    let options = Options {
+    let on_cpu = Options {
         math: Math::Strict,
-        without: without.iter().map(|w| (*w).to_owned()).collect(),
-        fuel,
+        without: pipeline.without.iter().map(|w| (*w).to_owned()).collect(),
+        fuel: pipeline.fuel,
         vector_bits: 128,
         stream_from: Some(0),
         tasks_from: Some(0),
         ..Options::default()
+    };
+    let options = match pipeline.target {
+        Target::Cpu => on_cpu.clone(),
+        // The interpreter has the mathematical functions of the system.
+        Target::Cuda => Options {
+            functions: on_cpu.functions.clone(),
+            rows_from: Some(0),
+            ..on_cpu.for_cuda(GPU)
+        },
     };
     let mut cx = Cx::new(&options);
     let mut m = program.module.clone();
@@ -320,7 +343,7 @@ fn passes(
                 return Ok(());
             };
             if lowered && movers.is_none() && !program.inputs.sparse.is_empty() {
-                let made = LoweredMovers::new(&program.module, &options);
+                let made = LoweredMovers::new(&program.module, &on_cpu);
                 movers = Some(made.map_err(|e| error(&e))?);
             }
             let (inputs, steps) = (&program.inputs, MAX_LOWERED_STEPS);
@@ -335,8 +358,7 @@ fn passes(
             return Err(Box::new(Failure {
                 check: Check::Passes {
                     count: k + 1,
-                    without: without.to_vec(),
-                    fuel,
+                    pipeline: pipeline.clone(),
                     order: checkpoints.after[k].unwrap_or(Order::Serial),
                 },
                 kind,
@@ -402,7 +424,12 @@ fn run_checks(
     if dice.chance(50) {
         one(Check::Window(random_window(dice)))?;
     }
-    passes(program, &checkpoints(dice, 15), &[], None, expected)?;
+    passes(
+        program,
+        &checkpoints(dice, 15),
+        &Pipeline::default(),
+        expected,
+    )?;
     // Everything on is what users have; everything off finds what one pass hides from another.
     let optional: Vec<&'static str> = PASSES
         .iter()
@@ -416,12 +443,30 @@ fn run_checks(
         _ => optional.into_iter().filter(|_| dice.chance(50)).collect(),
     };
     if dice.chance(60) {
-        passes(program, &checkpoints(dice, 5), &without, None, expected)?;
+        let pipeline = Pipeline {
+            without: without.clone(),
+            ..Pipeline::default()
+        };
+        passes(program, &checkpoints(dice, 5), &pipeline, expected)?;
+    }
+    if dice.chance(40) {
+        let pipeline = Pipeline {
+            target: Target::Cuda,
+            without: ["flatten_cost"]
+                .into_iter()
+                .filter(|_| dice.chance(80))
+                .collect(),
+            fuel: None,
+        };
+        passes(program, &checkpoints(dice, 5), &pipeline, expected)?;
     }
     if dice.chance(20) {
         let fuel = 1 << dice.below(8);
-        let fuel = Some(dice.below(fuel) as u64);
-        passes(program, &checkpoints(dice, 5), &[], fuel, expected)?;
+        let pipeline = Pipeline {
+            fuel: Some(dice.below(fuel) as u64),
+            ..Pipeline::default()
+        };
+        passes(program, &checkpoints(dice, 5), &pipeline, expected)?;
     }
     if dice.chance(native) {
         let without = if dice.chance(30) { without } else { Vec::new() };
@@ -484,8 +529,7 @@ fn checkpoints(dice: &mut Dice, percent: usize) -> Checkpoints {
 pub(super) fn blame(program: &Program, failure: Failure, expected: &Observation) -> Failure {
     let Check::Passes {
         count,
-        without,
-        fuel,
+        pipeline,
         order,
     } = &failure.check
     else {
@@ -499,8 +543,7 @@ pub(super) fn blame(program: &Program, failure: Failure, expected: &Observation)
         for order in &orders {
             let what = Check::Passes {
                 count,
-                without: without.clone(),
-                fuel: *fuel,
+                pipeline: pipeline.clone(),
                 order: *order,
             };
             if let Err((kind, why)) = check(program, &what, expected) {

@@ -19,19 +19,27 @@ const MANY: u64 = 16;
 
 /// Estimated work of a region, in units of cost; loops of unknown length count as long ones.
 pub fn work(f: &Function, region: Region) -> u64 {
+    work_by(f, region, &|_| None)
+}
+
+/// Estimated work of a region, where the work of some instructions, with all that is inside, is given.
+pub fn work_by(f: &Function, region: Region, given: &impl Fn(Inst) -> Option<u64>) -> u64 {
     let mut sum = 0u64;
     for inst in &f.regions[region].insts {
-        let data = &f.insts[*inst];
-        let inside: u64 = data.regions.iter().map(|r| work(f, *r)).sum();
-        let times = match data.op.control() {
-            Some(ControlOp::For(..)) => trips(f, *inst).unwrap_or(MANY),
-            Some(ControlOp::Loop(_)) => MANY,
-            Some(ControlOp::If | ControlOp::Block(_) | ControlOp::ForEach(..)) | None => 1,
-        };
-        let own = data.op.cost().units();
-        sum = sum
-            .saturating_add(own)
-            .saturating_add(inside.saturating_mul(times));
+        let one = given(*inst).unwrap_or_else(|| {
+            let data = &f.insts[*inst];
+            let inside: u64 = (data.regions.iter())
+                .map(|r| work_by(f, *r, given))
+                .fold(0, u64::saturating_add);
+            let times = match data.op.control() {
+                Some(ControlOp::For(..)) => trips(f, *inst).unwrap_or(MANY),
+                Some(ControlOp::Loop(_)) => MANY,
+                Some(ControlOp::If | ControlOp::Block(_) | ControlOp::ForEach(..)) | None => 1,
+            };
+            let own = data.op.cost().units();
+            own.saturating_add(inside.saturating_mul(times))
+        });
+        sum = sum.saturating_add(one);
     }
     sum
 }

@@ -5,7 +5,7 @@
 
 use cranelift_entity::SecondaryMap;
 use rustc_hash::{FxHashMap, FxHashSet};
-use wuji_ir::entities::{Inst, Label, Local, Region, Value};
+use wuji_ir::entities::{Inst, Label, Local, Region, Tree, Value};
 use wuji_ir::module::{Bound, Env, Function, Module, Task, TaskKind, Term};
 use wuji_ir::ops::*;
 use wuji_ir::types::Imm;
@@ -33,33 +33,31 @@ pub struct Divergence {
 
 /// Finds a cooperative operation in divergent control flow, in a task whose function is one iteration.
 pub fn find_divergence(m: &Module, task: &Task) -> Option<Divergence> {
-    let f = &m.funcs[task.func];
-    let indices = indices(m, task);
-    let mut walk = Walk {
-        f,
-        counters: FxHashMap::default(),
-        written: written(m, f),
-        uniformity: SecondaryMap::new(),
-        locals: FxHashMap::default(),
-        left: FxHashMap::default(),
-        open: Vec::new(),
-        yielded: Vec::new(),
-        changed: true,
-        found: None,
-    };
-    let own = f.params().iter().skip(m.params.len());
-    for (p, index) in own.zip(indices) {
+    let mut walk = Walk::new(m, task);
+    for (p, index) in own_params(m, task).iter().zip(indices(m, task)) {
         walk.uniformity[*p] = index.uniformity;
         if let Some(run) = index.run {
             walk.counters.insert(*p, run);
         }
     }
-    // The analysis is monotonic, so this terminates.
-    while std::mem::replace(&mut walk.changed, false) {
-        walk.found = None;
-        walk.region(f.entry, Control::default());
-    }
+    walk.finish();
     walk.found
+}
+
+/// The uniformity of all values of a task whose function takes chunks, each of them by one thread.
+pub fn of_values(m: &Module, task: &Task) -> SecondaryMap<Value, Uniformity> {
+    let mut walk = Walk::new(m, task);
+    for p in own_params(m, task) {
+        walk.uniformity[*p] = Uniformity::Thread;
+    }
+    walk.finish();
+    walk.uniformity
+}
+
+/// The parameters of a task's function that are not those of the kernel.
+fn own_params<'a>(m: &'a Module, task: &Task) -> &'a [Value] {
+    let params = m.funcs[task.func].params();
+    params.get(m.params.len()..).unwrap_or_default()
 }
 
 /// An index of a parallel loop.
@@ -129,6 +127,39 @@ fn indices(m: &Env, task: &Task) -> Vec<Index> {
     out
 }
 
+/// Memory that loads and stores at offsets access.
+#[derive(Copy, Clone, PartialEq, Eq, Hash)]
+enum Memory {
+    Tree(Tree),
+    /// Arrays may overlap.
+    Arrays,
+    Temps,
+}
+
+impl Memory {
+    fn of(space: Space) -> Memory {
+        match space {
+            Space::Tree(tree, _)
+            | Space::Nodes(tree)
+            | Space::Bytes(tree)
+            | Space::Streamed(tree)
+            | Space::Private(tree, _) => Memory::Tree(tree),
+            Space::Array(_) => Memory::Arrays,
+            Space::Temps => Memory::Temps,
+        }
+    }
+}
+
+/// The memory that a lowered function or its callees write to.
+fn written_memory(m: &Module, f: &Function) -> FxHashSet<Memory> {
+    let callees = m.called_from(f).into_iter().map(|g| &m.funcs[g]);
+    let written = |f: &Function, inst: Inst| f.insts[inst].op.written_space().map(Memory::of);
+    std::iter::once(f)
+        .chain(callees)
+        .flat_map(|f| f.insts_in(f.entry).filter_map(move |inst| written(f, inst)))
+        .collect()
+}
+
 /// The places that a function or its callees write to.
 fn written(m: &Module, f: &Function) -> FxHashSet<Place> {
     let mut places = FxHashSet::default();
@@ -191,6 +222,7 @@ struct Open {
 struct Walk<'a> {
     f: &'a Function,
     written: FxHashSet<Place>,
+    written_memory: FxHashSet<Memory>,
     /// Values that count threads.
     counters: FxHashMap<Value, Run>,
     uniformity: SecondaryMap<Value, Uniformity>,
@@ -205,7 +237,32 @@ struct Walk<'a> {
     found: Option<Divergence>,
 }
 
-impl Walk<'_> {
+impl<'a> Walk<'a> {
+    fn new(m: &'a Module, task: &Task) -> Walk<'a> {
+        let f = &m.funcs[task.func];
+        Walk {
+            f,
+            counters: FxHashMap::default(),
+            written: written(m, f),
+            written_memory: written_memory(m, f),
+            uniformity: SecondaryMap::new(),
+            locals: FxHashMap::default(),
+            left: FxHashMap::default(),
+            open: Vec::new(),
+            yielded: Vec::new(),
+            changed: true,
+            found: None,
+        }
+    }
+
+    /// The analysis is monotonic, so this terminates.
+    fn finish(&mut self) {
+        while std::mem::replace(&mut self.changed, false) {
+            self.found = None;
+            self.region(self.f.entry, Control::default());
+        }
+    }
+
     fn of(&self, values: &[Value]) -> Uniformity {
         values
             .iter()
@@ -416,7 +473,10 @@ impl Walk<'_> {
             Some(Place::Local(l)) => given.max(self.locals.get(&l).copied().unwrap_or_default()),
             Some(place) if self.written.contains(&place) => Uniformity::Thread,
             Some(Place::Field(_) | Place::Array(_) | Place::Temp(_)) => given,
-            None => Uniformity::Thread,
+            None => match op.space().map(Memory::of) {
+                Some(memory) if !self.written_memory.contains(&memory) => given,
+                Some(_) | None => Uniformity::Thread,
+            },
         }
     }
 

@@ -6,6 +6,7 @@ pub mod bounds;
 pub mod collapse;
 pub mod cooperative;
 pub mod demote_atomics;
+pub mod flatten_loops;
 pub mod grain_size;
 pub mod inline;
 pub mod large_values;
@@ -118,6 +119,7 @@ passes! {
     Lowering grain_size = grain_size::grain_size: "the smallest number of iterations per chunk",
     Lowering lower_math = lower_math::lower_math: "mathematical functions are expanded, where there is no math library",
     Optimization relax_math = relax_math::relax_math: "products are contracted, and divisions share reciprocals, where the math mode allows it",
+    Optimization flatten_loops = flatten_loops::flatten_loops: "on a GPU, divergent loops within an iteration are steps of the loop around them",
     Optimization vectorize = vectorize::vectorize: "parallel loops are vectorized",
     Lowering legality = legality::legality: "the invariants of backends are checked",
 }
@@ -211,6 +213,10 @@ pub const SWITCHES: &[(&str, &str)] = &[
     (
         "component_vectors",
         "vectors of the program whose components fill a register stay vectors",
+    ),
+    (
+        "flatten_cost",
+        "on a GPU, loops are flattened only if they are divergent and the cost model expects a gain",
     ),
     (
         "vector_cost",

@@ -228,7 +228,7 @@ operations! {
     Cell(op, field)               => op.name(),           None,             Cell(*op, *field),                                   op.effect(),      Frontend,     Moderate,       Never,        PerThread;
     TreeAccess(op, tree, node)    => op.name(),           None,             TreeAccess(*op, *tree, *node),                       op.effect(),      Intermediate, Moderate,       Never,        PerThread;
 
-    MemLoad(space, ty)            => "memload",           None,             Memory(MemoryOp::Load(*space, *ty)),                 Reads,            Lowered,      PlainAccess,    MemoryAccess, PerThread;
+    MemLoad(space, ty)            => "memload",           None,             Memory(MemoryOp::Load(*space, *ty)),                 Reads,            Lowered,      PlainAccess,    MemoryAccess, OfMemory;
     MemStore(space)               => "memstore",          None,             Memory(MemoryOp::Store(*space)),                     Writes,           Lowered,      PlainAccess,    MemoryAccess, OfArguments;
     MemAtomic(op, space, sharing) => "mematomic",         Some(2),          Memory(MemoryOp::Atomic(*op, *space, *sharing)),     Writes,           Lowered,      sharing.cost(), LaneByLane,   PerThread;
     MemCompareExchange(space)     => "memcmpxchg",        Some(3),          Memory(MemoryOp::CompareExchange(*space)),           Writes,           Lowered,      Atomic,         LaneByLane,   PerThread;

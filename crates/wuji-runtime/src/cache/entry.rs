@@ -121,6 +121,10 @@ impl Entry {
                     out.number((*lanes).into());
                     out.number((*iterations).into());
                 }
+                Decision::Flattened { loops } => {
+                    out.number(11);
+                    out.number((*loops).into());
+                }
             }
         }
         out.finish()
@@ -186,6 +190,9 @@ impl Entry {
                 10 => Decision::Components {
                     lanes: u8::try_from(r.number()?).map_err(|_| "it is malformed")?,
                     iterations: u8::try_from(r.number()?).map_err(|_| "it is malformed")?,
+                },
+                11 => Decision::Flattened {
+                    loops: number(r.number()?)?,
                 },
                 _ => return Err("it is malformed"),
             };

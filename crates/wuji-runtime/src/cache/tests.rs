@@ -70,6 +70,7 @@ fn entry(jit: &Jit, times: u32) -> (Key, Entry) {
         Decision::Serial(wuji_compile::Enclosing::While),
         Decision::Serial(wuji_compile::Enclosing::If),
         Decision::NoBits("why not".into()),
+        Decision::Flattened { loops: 2 },
         Decision::Packed {
             fields: "x, v".into(),
             write: wuji_compile::WordWrite::Swap,
