@@ -39,8 +39,8 @@ const LEAST_WORK: u64 = 8;
 const OVERHEAD: u64 = 8;
 /// The most registers of 32 bits that are carried in addition.
 const MOST_STATE: u64 = 64;
-/// Regions that a flattened loop, and one that was split off for it, add to the nesting.
-const ADDED_NESTING: usize = 6;
+/// The deepest nesting of regions. A flattened loop, and one that was split off for it, can each double it.
+const DEEPEST: usize = MAX_NESTING / 5;
 
 /// A loop, and one inside of it with no other loop in between.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
@@ -129,7 +129,7 @@ pub(super) fn is_deep(f: &Function) -> bool {
         let regions = inside.flat_map(|i| f.insts[*i].regions.iter());
         1 + regions.map(|r| depth(f, *r)).max().unwrap_or(0)
     }
-    depth(f, f.entry) + super::MOST * ADDED_NESTING > MAX_NESTING
+    depth(f, f.entry) > DEEPEST
 }
 
 /// The inner loops whose trip counts are divergent.

@@ -1,6 +1,7 @@
 //! The rewrite: an inner loop becomes steps of the loop around it.
 
 use super::Nest;
+use super::converge::converge;
 use crate::rewrite::{Structure, Substitution};
 use rustc_hash::FxHashSet;
 use wuji_ir::build::Builder;
@@ -26,6 +27,11 @@ pub(super) fn flatten(env: &mut Env, f: &mut Function, nest: Nest, steps: u64) {
     };
     if let Some(label) = f.insts[nest.inner].op.label() {
         step(env, f, nest.inner, label, resume, steps);
+    }
+    // Those inside first.
+    converge(env, f, nest.inner);
+    for guard in entered.guards.into_iter().rev() {
+        converge(env, f, guard);
     }
 }
 
@@ -259,14 +265,7 @@ fn zeros_before(env: &mut Env, f: &mut Function, inst: Inst, types: &[Type]) -> 
     let aside = f.add_region(&[]);
     let mut b = Builder::new(env, f);
     b.region = aside;
-    let mut known: Vec<(Type, Value)> = Vec::new();
-    let mut zeros = Vec::new();
-    for ty in types {
-        let found = known.iter().find(|(t, _)| t == ty).map(|(_, v)| *v);
-        let zero = found.unwrap_or_else(|| b.zero(*ty));
-        known.push((*ty, zero));
-        zeros.push(zero);
-    }
+    let zeros = zeros(&mut b, types);
     let insts = std::mem::take(&mut f.regions[aside].insts);
     let structure = Structure::of(f);
     if let Some(region) = structure.region_of[inst].expand() {
@@ -277,12 +276,29 @@ fn zeros_before(env: &mut Env, f: &mut Function, inst: Inst, types: &[Type]) -> 
     zeros
 }
 
+/// Zeros of these types, one for each type.
+pub(super) fn zeros(b: &mut Builder, types: &[Type]) -> Vec<Value> {
+    let mut known: Vec<(Type, Value)> = Vec::new();
+    let mut zeros = Vec::new();
+    for ty in types {
+        let found = known.iter().find(|(t, _)| t == ty).map(|(_, v)| *v);
+        let zero = found.unwrap_or_else(|| b.zero(*ty));
+        if found.is_none() {
+            known.push((*ty, zero));
+        }
+        zeros.push(zero);
+    }
+    zeros
+}
+
 /// The values in front of the inner loop.
 struct Entered {
     /// The values that it starts or resumes with.
     carried: Values,
     /// The saved values of all levels.
     saved: Values,
+    /// The guards of the levels that have one.
+    guards: Vec<Inst>,
 }
 
 /// Guards everything in front of the inner loop: it does not run when the inner loop is resumed.
@@ -291,6 +307,7 @@ fn guard(env: &mut Env, f: &mut Function, state: &State, levels: &[Level], inner
     let mut entered = Entered {
         carried: Values::new(),
         saved: Values::new(),
+        guards: Vec::new(),
     };
     let mut saved = state.saved.iter().copied();
     for (k, level) in levels.iter().enumerate() {
@@ -302,7 +319,9 @@ fn guard(env: &mut Env, f: &mut Function, state: &State, levels: &[Level], inner
         let next = levels.get(k + 1).map(|l| l.region);
         let own: Vec<Value> = saved.by_ref().take(level.saved.len()).collect();
         let passed = Passed::of(f, state, level, rest[0], next, &replaced);
-        let results = passed.guard(env, f, state, level, before, &own);
+        let guard = passed.guard(env, f, state, level, before, &own);
+        let results = guard.map_or(Vec::new(), |guard| f.insts[guard].results.to_vec());
+        entered.guards.extend(guard);
         for (from, to) in level.given.iter().zip(&results) {
             replaced.set(*from, *to);
         }
@@ -373,7 +392,7 @@ impl Passed {
         Passed { started, resumed }
     }
 
-    /// Adds the guard to a level; returns its results.
+    /// Adds the guard to a level, if it has to have one.
     fn guard(
         self,
         env: &mut Env,
@@ -382,12 +401,12 @@ impl Passed {
         level: &Level,
         before: &[Inst],
         saved: &[Value],
-    ) -> Vec<Value> {
+    ) -> Option<Inst> {
         let is_free = |i: &Inst| is_constant(f, *i);
         let (constants, guarded): (Vec<Inst>, Vec<Inst>) = before.iter().partition(|i| is_free(i));
         f.regions[level.region].insts = constants;
         if guarded.is_empty() && self.resumed.is_empty() {
-            return Vec::new();
+            return None;
         }
         let values = level.given.iter().chain(&self.started);
         let types: Vec<Type> = values.map(|v| f.ty(*v)).collect();
@@ -416,8 +435,7 @@ impl Passed {
             b.func.regions[b.region].insts.extend(guarded);
             level.given.iter().chain(&self.started).copied().collect()
         };
-        let guard = b.if_else(state.resumed, &types, resumes, starts);
-        f.insts[guard].results.to_vec()
+        Some(b.if_else(state.resumed, &types, resumes, starts))
     }
 }
 

@@ -16,6 +16,7 @@
 //! `choose` has the cost model.
 
 mod choose;
+mod converge;
 mod flatten;
 mod split;
 
@@ -60,7 +61,7 @@ fn flatten_task(m: &mut Module, cx: &mut Cx, task: usize) -> FxHashSet<Inst> {
     };
     let func = m.tasks[task].func;
     let nests = choose::nests(m, func);
-    if nests.is_empty() || hints.cooperative || hints.blocks || choose::is_deep(&m.funcs[func]) {
+    if nests.is_empty() || hints.cooperative || hints.blocks {
         return flattened;
     }
     let by_cost = cx.uses("flatten_cost");
@@ -69,7 +70,7 @@ fn flatten_task(m: &mut Module, cx: &mut Cx, task: usize) -> FxHashSet<Inst> {
     let mut costs = Costs::of(m, func);
     for nest in nests {
         let f = &m.funcs[func];
-        if flattened.len() == MOST {
+        if flattened.len() == MOST || choose::is_deep(f) {
             break;
         }
         let (_, pays) = costs.steps(f, nest);
