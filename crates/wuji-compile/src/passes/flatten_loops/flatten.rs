@@ -14,12 +14,11 @@ use wuji_ir::types::{BOOL, I32, Scalar, Type};
 pub(super) fn flatten(env: &mut Env, f: &mut Function, nest: Nest, steps: u64) {
     count_up(env, f, nest.outer);
     count_up(env, f, nest.inner);
-    let path = path(f, nest);
-    let mut levels = levels(f, nest.inner, &path);
-    let state = State::add(env, f, nest, &levels);
+    let mut path = levels(f, nest.inner, &path(f, nest));
+    let state = State::add(env, f, nest, &path);
     let merged = state.enter(env, f, nest.outer);
-    levels[0].region = merged.region;
-    let entered = guard(env, f, &state, &levels, nest.inner);
+    path.levels[0].region = merged.region;
+    let entered = guard(env, f, &state, &path.levels, nest.inner);
     let resume = Resume {
         state: &state,
         merged: &merged,
@@ -38,8 +37,8 @@ pub(super) fn flatten(env: &mut Env, f: &mut Function, nest: Nest, steps: u64) {
 /// Registers of 32 bits that the merged loop carries in addition.
 pub(super) fn state(f: &Function, nest: Nest) -> u64 {
     let carried = f.regions[f.insts[nest.inner].regions[0]].params.iter();
-    let levels = levels(f, nest.inner, &path(f, nest));
-    let saved = levels.iter().flat_map(|l| &l.saved);
+    let path = levels(f, nest.inner, &path(f, nest));
+    let saved = path.levels.iter().flat_map(|l| &l.saved);
     let words = |v: &Value| match f.ty(*v) {
         Type::Scalar(s) => u64::from(s.bytes().div_ceil(4)),
         Type::Vector(s, n) => u64::from(s.bytes().div_ceil(4)) * u64::from(n),
@@ -113,7 +112,14 @@ fn path(f: &Function, nest: Nest) -> Vec<(Region, usize)> {
     path
 }
 
-fn levels(f: &Function, inner: Inst, path: &[(Region, usize)]) -> Vec<Level> {
+/// The way from the outer to the inner loop.
+struct Path {
+    levels: Vec<Level>,
+    /// The values that are used after the inner loop was resumed.
+    resumed: FxHashSet<Value>,
+}
+
+fn levels(f: &Function, inner: Inst, path: &[(Region, usize)]) -> Path {
     let mut used = FxHashSet::default();
     let mut resumed = FxHashSet::default();
     uses_in(f, f.insts[inner].regions[0], &mut resumed);
@@ -152,7 +158,7 @@ fn levels(f: &Function, inner: Inst, path: &[(Region, usize)]) -> Vec<Level> {
         }
     }
     levels.reverse();
-    levels
+    Path { levels, resumed }
 }
 
 /// Constants need not be saved.
@@ -177,41 +183,56 @@ fn uses_in(f: &Function, region: Region, used: &mut FxHashSet<Value>) {
     }
 }
 
-/// What the merged loop carries in addition.
+/// What the merged loop carries.
 struct State {
-    /// What the outer loop carried before.
-    own: Values,
-    /// Whether the inner loop is to be resumed.
-    resumed: Value,
-    /// The values that the inner loop carries.
-    carried: Values,
-    /// The saved values of all levels.
-    saved: Values,
+    /// The values that it carries: first those of the outer loop before, then whether the inner loop is to be resumed, then more.
+    params: Values,
+    /// The number of those that the outer loop carried before.
+    own: usize,
+    /// The numbers of those with the values that the inner loop carries, if it is to be resumed.
+    carried: Vec<usize>,
+    /// The numbers of those with the saved values of all levels.
+    saved: Vec<usize>,
 }
 
 impl State {
-    /// Adds the parameters to the outer loop, which start as zeros.
-    fn add(env: &mut Env, f: &mut Function, nest: Nest, levels: &[Level]) -> State {
+    /// Adds parameters to the outer loop, which start as zeros. Values that it does not need while the inner loop is to be resumed
+    /// make room for others.
+    fn add(env: &mut Env, f: &mut Function, nest: Nest, path: &Path) -> State {
         let body = f.insts[nest.outer].regions[0];
         let own = f.regions[body].params.clone();
+        let mut unused: Vec<usize> = (0..own.len())
+            .filter(|k| !path.resumed.contains(&own[*k]))
+            .collect();
+        f.add_region_param(body, BOOL);
+        let mut added = vec![BOOL];
+        let mut place = |v: &Value, f: &mut Function| {
+            let ty = f.ty(*v);
+            if let Some(at) = unused.iter().position(|k| f.ty(own[*k]) == ty) {
+                return unused.remove(at);
+            }
+            added.push(ty);
+            f.add_region_param(body, ty);
+            own.len() + added.len() - 1
+        };
         let inner = f.insts[nest.inner].regions[0];
-        let of = |values: &[Value], f: &Function| -> Vec<Type> {
-            values.iter().map(|v| f.ty(*v)).collect()
-        };
-        let carried = of(&f.regions[inner].params, f);
-        let saved: Vec<Type> = levels.iter().flat_map(|l| of(&l.saved, f)).collect();
-        let resumed = f.add_region_param(body, BOOL);
-        let mut param = |ty: &Type| f.add_region_param(body, *ty);
-        let state = State {
-            own,
-            resumed,
-            carried: carried.iter().map(&mut param).collect(),
-            saved: saved.iter().map(&mut param).collect(),
-        };
-        let types = [BOOL].into_iter().chain(carried).chain(saved);
-        let zeros = zeros_before(env, f, nest.outer, &types.collect::<Vec<_>>());
+        let carried = f.regions[inner].params.clone();
+        let carried = carried.iter().map(|v| place(v, f)).collect();
+        let saved = path.levels.iter().flat_map(|l| &l.saved);
+        let saved = saved.map(|v| place(v, f)).collect();
+        let zeros = zeros_before(env, f, nest.outer, &added);
         f.insts[nest.outer].args.extend(zeros);
-        state
+        State {
+            params: f.regions[body].params.clone(),
+            own: own.len(),
+            carried,
+            saved,
+        }
+    }
+
+    /// Whether the inner loop is to be resumed.
+    fn resumed(&self) -> Value {
+        self.params[self.own]
     }
 
     /// Moves the body of the outer loop into a block with the carried values of its next iteration as results, so that
@@ -239,7 +260,7 @@ impl State {
             {
                 let mut values = values.clone();
                 values.push(no);
-                values.extend(self.carried.iter().chain(&self.saved).copied());
+                values.extend(self.params[self.own + 1..].iter().copied());
                 f.regions[inside].term = Term::Break(leave, values);
             }
         }
@@ -309,7 +330,7 @@ fn guard(env: &mut Env, f: &mut Function, state: &State, levels: &[Level], inner
         saved: Values::new(),
         guards: Vec::new(),
     };
-    let mut saved = state.saved.iter().copied();
+    let mut saved = state.saved.iter().map(|k| state.params[*k]);
     for (k, level) in levels.iter().enumerate() {
         let insts = std::mem::take(&mut f.regions[level.region].insts);
         let (before, rest) = insts.split_at(level.at);
@@ -383,7 +404,9 @@ impl Passed {
         };
         let started = data.args.iter().map(own).collect();
         let resumed = match next {
-            None => state.carried.iter().map(|v| Resumed::Value(*v)).collect(),
+            None => (state.carried.iter())
+                .map(|k| Resumed::Value(state.params[*k]))
+                .collect(),
             Some(next) if data.op == Op::If => {
                 vec![Resumed::Condition(data.regions[0] == next)]
             }
@@ -435,7 +458,7 @@ impl Passed {
             b.func.regions[b.region].insts.extend(guarded);
             level.given.iter().chain(&self.started).copied().collect()
         };
-        Some(b.if_else(state.resumed, &types, resumes, starts))
+        Some(b.if_else(state.resumed(), &types, resumes, starts))
     }
 }
 
@@ -513,9 +536,12 @@ struct Resume<'a> {
 impl Resume<'_> {
     /// With the carried values of the inner loop.
     fn with(&self, values: &[Value]) -> Term {
-        let mut all = self.state.own.clone();
-        all.push(self.merged.yes);
-        all.extend(values.iter().chain(&self.entered.saved).copied());
+        let mut all = self.state.params.clone();
+        all[self.state.own] = self.merged.yes;
+        let places = self.state.carried.iter().chain(&self.state.saved);
+        for (place, value) in places.zip(values.iter().chain(&self.entered.saved)) {
+            all[*place] = *value;
+        }
         Term::Break(self.merged.leave, all)
     }
 }
