@@ -380,6 +380,9 @@ impl FunctionGen<'_, '_, '_> {
     /// LLVM 22 returns NaN if one operand is NaN and the other is known to be a number.
     fn float_min_max(&self, op: BinOp, a: Val, b: Val) -> Val {
         let e = &self.unit.emit;
+        if self.unit.gpu.is_some() {
+            return self.float_min_max_on_gpu(op, a, b);
+        }
         let better = if op == BinOp::Min {
             LLVMRealOLT
         } else {
@@ -387,6 +390,19 @@ impl FunctionGen<'_, '_, '_> {
         };
         let chosen = e.select(e.fcmp(better, a, b), a, b);
         e.select(e.fcmp(LLVMRealUNO, b, b), a, chosen)
+    }
+
+    /// A GPU has instructions that do not return NaN for a number. They compare the signs of zeros; LLVM would use them for a
+    /// comparison and a `select`, too, where one operand is a constant.
+    fn float_min_max_on_gpu(&self, op: BinOp, a: Val, b: Val) -> Val {
+        let e = &self.unit.emit;
+        let name = if op == BinOp::Min {
+            "llvm.minnum"
+        } else {
+            "llvm.maxnum"
+        };
+        let chosen = e.intrinsic(name, &[e.ty_of(a)], &[a, b]);
+        e.select(e.fcmp(LLVMRealOEQ, a, b), b, chosen)
     }
 
     pub(super) fn compare(&self, op: CmpOp, x: Value, y: Value) -> Result<Val> {
