@@ -98,6 +98,10 @@ pub struct Traits {
     pub precise: bool,
     /// Concurrent calls with equal arguments have the same result: one thread may call it for several.
     pub once: bool,
+    /// The function is never inlined: with many calls, it would be most of the code.
+    pub outlined: bool,
+    /// On a GPU, other threads hide latency rather than registers: as many as possible are resident.
+    pub many_threads: bool,
 }
 
 /// An instruction.

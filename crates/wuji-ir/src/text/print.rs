@@ -235,6 +235,8 @@ fn print_function(
         uninterrupted,
         precise,
         once,
+        outlined,
+        many_threads,
     } = f.traits;
     if inline {
         out.push_str(" inline");
@@ -247,6 +249,12 @@ fn print_function(
     }
     if once {
         out.push_str(" once");
+    }
+    if outlined {
+        out.push_str(" outlined");
+    }
+    if many_threads {
+        out.push_str(" many_threads");
     }
     name(&f.name, out);
     let mut body = BodyPrinter::new(f, files, out);

@@ -41,6 +41,8 @@ const LONG_LOOP: usize = 128;
 /// The number of resident threads per multiprocessor that suffices for such a loop, so that each may use more
 /// registers.
 const FEW_THREADS: u32 = 512;
+/// The number of resident threads per multiprocessor where they hide latency rather than registers.
+const MANY_THREADS: u32 = 768;
 
 /// Whether a function has a loop that benefits more from registers than from occupancy.
 fn has_long_loop(f: &Function) -> bool {
@@ -183,8 +185,14 @@ impl Unit<'_, '_> {
         e.add_param_string_attr(outer, 0, "nvvm.grid_constant", "");
         e.add_string_attr(outer, "nvvm.maxntid", &block_size(task).to_string());
         let blocks = matches!(&task.kind, TaskKind::Chunks { hints, .. } if hints.blocks);
-        if blocks || has_long_loop(&self.module.funcs[task.func]) {
-            let blocks = (FEW_THREADS / block_size(task)).max(1);
+        let func = &self.module.funcs[task.func];
+        let resident = if func.traits.many_threads {
+            Some(MANY_THREADS)
+        } else {
+            (blocks || has_long_loop(func)).then_some(FEW_THREADS)
+        };
+        if let Some(threads) = resident {
+            let blocks = (threads / block_size(task)).max(1);
             e.add_string_attr(outer, "nvvm.minctasm", &blocks.to_string());
         }
         self.function_attributes(outer);

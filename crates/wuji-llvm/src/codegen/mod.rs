@@ -251,6 +251,9 @@ impl<'c, 'm> Unit<'c, 'm> {
         if f.traits.inline {
             e.add_attr(fun, On::Function, "alwaysinline", 0);
         }
+        if f.traits.outlined {
+            e.add_attr(fun, On::Function, "noinline", 0);
+        }
         self.helpers.insert(func, fun);
         self.pending.push(func);
         Ok(fun)

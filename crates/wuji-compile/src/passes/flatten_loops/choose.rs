@@ -30,7 +30,7 @@ const TRIPS: u64 = 8;
 /// The trip count of the longest of 32 lanes, in mean trip counts: for a geometric distribution.
 const LONGEST: u64 = 4;
 /// The longest strip.
-const MOST_STEPS: u64 = 8;
+const MOST_STEPS: u64 = 4;
 /// Iterations of the outer loop that make it worthwhile to let lanes run ahead.
 const FEWEST_ITERATIONS: u64 = 4;
 /// Work of a step that is worth a strip.
@@ -272,7 +272,7 @@ mod tests {
         assert_eq!(strip(20, 100), 1);
         assert_eq!(strip(30, 100), 2);
         assert_eq!(strip(100, 100), 4);
-        assert_eq!(strip(1000, 100), 8);
-        assert_eq!(strip(u64::from(u32::MAX), 0), 8);
+        assert_eq!(strip(1000, 100), 4);
+        assert_eq!(strip(u64::from(u32::MAX), 0), 4);
     }
 }

@@ -93,6 +93,8 @@ fn flatten_task(m: &mut Module, cx: &mut Cx, task: usize) -> FxHashSet<Inst> {
             costs.flattened(inner, steps);
         }
         flattened.insert(nest.inner);
+        // Steps of different lanes are short and depend on each other.
+        m.funcs[func].traits.many_threads = true;
     }
     flattened
 }
