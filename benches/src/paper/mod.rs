@@ -113,16 +113,25 @@ fn switches(make: Make) -> Vec<Variant> {
             make,
         ),
         without("no scratchpads", &["scratchpads"], make),
+        without("no sorted sums", &["sorted_sums"], make),
+        without("no flattened loops", &["flatten_loops"], make),
         without("no read-only cache", &["read_only_cache"], make),
     ]
 }
 
-/// Whether a variant differs from the complete one on a device: worlds on a GPU have neither threads nor vectors, and only
-/// GPUs have a read-only cache and load four elements at a time.
+/// Optimizations for GPUs only.
+const ON_GPUS: &[&str] = &[
+    "read_only_cache",
+    "vectorize_loads",
+    "sorted_sums",
+    "flatten_loops",
+];
+
+/// Whether a variant differs from the complete one on a device: worlds on a GPU have neither threads nor vectors.
 fn exists(variant: &Variant, device: Device) -> bool {
     let lacks = |name: &str| variant.without.contains(&name);
     match device {
-        Device::Cpu => !lacks("read_only_cache") && !lacks("vectorize_loads"),
+        Device::Cpu => !ON_GPUS.iter().any(|name| lacks(name)),
         Device::Gpu => variant.threads == Threads::All && !lacks("vectorize"),
     }
 }

@@ -55,6 +55,13 @@ pub enum Decision {
         /// The reason.
         why: String,
     },
+    /// A field has a scratchpad for each warp, and iterations are sorted by the cell that they add to.
+    SortedSums {
+        /// The name of the field.
+        field: String,
+        /// The elements of a scratchpad.
+        elements: u64,
+    },
     /// The gradient of a serial loop.
     Reversed(Reversal),
     /// The loop handles all bits of a word at a time.
@@ -200,6 +207,10 @@ impl fmt::Display for Decision {
                 }
             }
             Decision::NoPad { field, why } => write!(f, "no scratchpad for `{field}`: {why}"),
+            Decision::SortedSums { field, elements } => write!(
+                f,
+                "`{field}` in scratchpads of {elements} elements, iterations sorted by cell"
+            ),
             Decision::Reversed(Reversal::AnyOrder) => write!(f, "gradient in any order"),
             Decision::Reversed(Reversal::Backwards) => {
                 write!(

@@ -4,7 +4,7 @@
 use crate::entities::{Field, Node, Tree};
 use crate::module::{Env, Function};
 use crate::ops::*;
-use crate::types::{BOOL, I32, I64, Scalar, Type, U64};
+use crate::types::{BOOL, I32, I64, Scalar, Type, U32, U64};
 use crate::verify::MAX_COMPONENTS;
 use smallvec::{SmallVec, smallvec};
 
@@ -422,6 +422,13 @@ fn thread(op: ThreadOp, args: &[Type]) -> Result<Option<Types>, String> {
             scalar(args[0])?;
             same(args[1], I32)?;
             one(args[0])
+        }
+        ThreadType::Sum => {
+            same(args[0], U32)?;
+            match args[1].as_scalar() {
+                Some(s) if arith(s) => one(args[1]),
+                _ => Err(format!("`{}` is not a number", args[1])),
+            }
         }
     }
 }

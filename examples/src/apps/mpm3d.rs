@@ -410,7 +410,7 @@ impl Mpm3d {
                     block.dense(IJK, BLOCK as i64).place("mass"),
                 ),
             };
-            let bucket = block.dynamic_chunked(L, 4096, 256).place("bucket");
+            let bucket = block.dynamic_chunked(L, 4096, 1024).place("bucket");
             (cells, momentum, mass, bucket)
         })?;
         // ANCHOR_END: layout

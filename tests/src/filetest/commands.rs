@@ -138,7 +138,8 @@ fn ptx(file: &TestFile, arguments: &str) -> Result<Option<String>, String> {
 }
 
 /// Vectors of 256 bits, whatever the machine has; `deterministic`, `debug`, `own_math`, `fma`, `fast` and `cuda` among the passes are options, and so are
-/// `without=` with the name of a part to leave out, `stream_from=` with a number of bytes, and `threads=` with a number of threads.
+/// `without=` with the name of a part to leave out, `stream_from=` with a number of bytes, and `threads=` with a number of threads;
+/// `cuda=90` is for GPUs of compute capability 9.0.
 fn options(arguments: &str) -> Options {
     let options = Options {
         vector_bits: 256,
@@ -168,7 +169,10 @@ fn options(arguments: &str) -> Options {
             .collect(),
         ..Options::default()
     };
-    if words(arguments).any(|word| word == CUDA) {
+    let of = words(arguments).find_map(|word| word.strip_prefix(CUDA_OF)?.parse().ok());
+    if let Some(sm) = of {
+        options.for_cuda(sm)
+    } else if words(arguments).any(|word| word == CUDA) {
         options.for_cuda(OLD_GPU)
     } else {
         options
@@ -176,8 +180,11 @@ fn options(arguments: &str) -> Options {
 }
 
 const CUDA: &str = "cuda";
+const CUDA_OF: &str = "cuda=";
 /// The oldest supported GPU, without the features of newer ones.
 pub(super) const OLD_GPU: u32 = 70;
+/// A GPU with features that change the IR.
+pub(super) const NEW_GPU: u32 = 90;
 const DETERMINISTIC: &str = "deterministic";
 const DEBUG: &str = "debug";
 const FMA: &str = "fma";
@@ -192,7 +199,7 @@ fn names(arguments: &str) -> impl Iterator<Item = &str> {
     words(arguments)
         .filter(|name| ![DETERMINISTIC, DEBUG, OWN_MATH, CUDA, FMA, FAST].contains(name))
         .filter(|name| {
-            ![WITHOUT, STREAM_FROM, THREADS]
+            ![WITHOUT, STREAM_FROM, THREADS, CUDA_OF]
                 .iter()
                 .any(|o| name.starts_with(o))
         })

@@ -4,7 +4,7 @@
 //! backends run the result of the whole pipeline. All of them have to agree with the file, bit for bit.
 
 use super::TestFile;
-use super::commands::{OLD_GPU, OWN_MATH, comes_back, module};
+use super::commands::{NEW_GPU, OLD_GPU, OWN_MATH, comes_back, module};
 use crate::seen::Seen;
 use wuji_compile::{Cx, Functions, Math, Options, PASSES, Target, run_pass};
 use wuji_ir::Error;
@@ -104,6 +104,11 @@ pub(super) fn runs(file: &TestFile, arguments: &str) -> Result<Option<String>, S
             tasks_from: Some(0),
             without: vec!["flatten_cost".to_owned()],
             ..options.for_cuda(OLD_GPU)
+        },
+        Options {
+            functions: options.functions.clone(),
+            tasks_from: Some(0),
+            ..options.for_cuda(NEW_GPU)
         },
     ];
     let mut seen = Seen::default();

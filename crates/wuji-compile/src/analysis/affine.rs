@@ -190,6 +190,8 @@ fn thread_range(op: ThreadOp) -> Option<Range> {
         | ThreadOp::Ballot
         | ThreadOp::MatchAny
         | ThreadOp::Shuffle(_)
+        | ThreadOp::Segment
+        | ThreadOp::SegmentSum
         | ThreadOp::WarpBarrier
         | ThreadOp::BlockFence
         | ThreadOp::GridFence => None,

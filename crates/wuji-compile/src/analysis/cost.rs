@@ -53,3 +53,11 @@ pub fn sums_pay(m: &Env, field: Field, sm: u32) -> bool {
     let scalars = m.structs.flatten(m.fields[field].elem);
     sm < ADDS_VECTORS || !scalars.iter().any(|s| s.is_float())
 }
+
+/// The fewest iterations of a block that are worth sorting by cell. Of fewer, few have a cell in common.
+const WORTH_SORTING: u64 = 128;
+
+/// Whether so many iterations of a block are worth sorting by the cell that they add to.
+pub fn sorting_pays(iterations: u64) -> bool {
+    iterations >= WORTH_SORTING
+}

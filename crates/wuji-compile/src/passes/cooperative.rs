@@ -140,6 +140,7 @@ fn what(f: &Function, inst: Inst) -> String {
             ThreadOp::Ballot => "a ballot of a warp".into(),
             ThreadOp::MatchAny => "a comparison in a warp".into(),
             ThreadOp::Shuffle(_) => "a shuffle".into(),
+            ThreadOp::Segment | ThreadOp::SegmentSum => "a segment of a warp".into(),
             ThreadOp::WarpBarrier => "a barrier of a warp".into(),
             ThreadOp::BlockFence | ThreadOp::GridFence => "a fence".into(),
         };

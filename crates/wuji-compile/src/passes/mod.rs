@@ -195,6 +195,10 @@ pub const SWITCHES: &[(&str, &str)] = &[
         "scratchpads for scatters and gathers of loops over blocks, without a hint of the user",
     ),
     (
+        "sorted_sums",
+        "on a GPU, iterations of a block that add floats to a scratchpad are sorted by cell, and lanes with the same cell add once",
+    ),
+    (
         "streams",
         "long loops that only write use non-temporal stores",
     ),

@@ -8,8 +8,9 @@ use super::launch::Launch;
 use super::points::Points;
 use crate::Result;
 use crate::entities::{Func, Inst};
+use crate::eval;
 use crate::module::Span;
-use crate::ops::{LoopHints, Op, Party, Shuffle, ThreadOp, WARP};
+use crate::ops::{BinOp, LoopHints, Op, Party, Shuffle, ThreadOp, WARP};
 use crate::types::{Imm, Scalar};
 
 /// The most blocks of a GPU grid.
@@ -78,6 +79,8 @@ impl Launch<'_, '_> {
             | ThreadOp::Ballot
             | ThreadOp::MatchAny
             | ThreadOp::Shuffle(_)
+            | ThreadOp::Segment
+            | ThreadOp::SegmentSum
             | ThreadOp::WarpBarrier => {
                 if self.block.is_some() {
                     return Ok(Next::Wait(inst));
@@ -312,6 +315,19 @@ impl Launch<'_, '_> {
     }
 }
 
+/// The neighbouring threads around one of them that have the same first argument.
+fn segment(all: &[(u32, Vec<Imm>)], own: usize) -> &[(u32, Vec<Imm>)] {
+    let mut before = 0;
+    let same =
+        |a: &(u32, Vec<Imm>), b: &(u32, Vec<Imm>)| b.0 == a.0 + 1 && a.1[0].bits() == b.1[0].bits();
+    let mut segments = all.chunk_by(same);
+    let found = segments.find(|s| {
+        before += s.len();
+        own < before
+    });
+    found.unwrap_or_default()
+}
+
 /// The result of a cooperative instruction for one thread; `all` has the thread numbers and arguments.
 fn meet(op: ThreadOp, all: &[(u32, Vec<Imm>)], own: usize) -> Imm {
     let holds = |(_, args): &&(u32, Vec<Imm>)| args.first().is_some_and(|a| a.bits() != 0);
@@ -349,6 +365,14 @@ fn meet(op: ThreadOp, all: &[(u32, Vec<Imm>)], own: usize) -> Imm {
             let found = all.iter().find(|t| i128::from(t.0 % WARP) == from);
             // The value of an exited lane is undefined.
             found.map_or(Imm::zero(args[0].ty), |t| t.1[0])
+        }
+        ThreadOp::Segment => lanes(&mut segment(all, own).iter().map(|t| t.0)),
+        ThreadOp::SegmentSum => {
+            let inside = |t: &&(u32, Vec<Imm>)| args[0].bits() >> (t.0 % WARP) & 1 == 1;
+            let above = all[own..].iter().skip(1).filter(inside);
+            above.fold(args[1], |sum, t| {
+                eval::binary(BinOp::Add, sum, t.1[1]).unwrap_or(sum)
+            })
         }
         ThreadOp::Index
         | ThreadOp::BlockSize

@@ -33,6 +33,12 @@ pub enum ThreadOp {
     MatchAny,
     /// `(scalar, i32)`: the value of another lane.
     Shuffle(Shuffle),
+    /// `(scalar)`: the lanes of the segment that this lane is in, `u32`. A segment is a run of neighbouring lanes that have
+    /// the same bits.
+    Segment,
+    /// `(u32, scalar)`: the sum over the lanes of a segment from this one on, in any order; for the first lane, the sum of
+    /// the segment.
+    SegmentSum,
     /// Like `Barrier`, for the threads of a warp.
     WarpBarrier,
     /// Orders memory for the threads of the block: writes before it are visible before writes after it.
@@ -78,6 +84,8 @@ pub enum ThreadType {
     Match(Type),
     /// `(scalar, i32) -> scalar`
     Exchange,
+    /// `(u32, scalar) -> scalar`
+    Sum,
 }
 
 /// A row: the columns of one operation.
@@ -130,6 +138,8 @@ impl ThreadOp {
         ThreadOp::Shuffle(Shuffle::Up),
         ThreadOp::Shuffle(Shuffle::Down),
         ThreadOp::Shuffle(Shuffle::Xor),
+        ThreadOp::Segment,
+        ThreadOp::SegmentSum,
         ThreadOp::WarpBarrier,
         ThreadOp::BlockFence,
         ThreadOp::GridFence,
@@ -162,6 +172,8 @@ impl ThreadOp {
                 };
                 row(name, Exchange, Party::Warp, Writes, Uniform::PerThread)
             }
+            ThreadOp::Segment => row("segment", Match(U32), Party::Warp, Writes, Uniform::PerThread),
+            ThreadOp::SegmentSum => row("segment_sum", Sum, Party::Warp, Writes, Uniform::PerThread),
             ThreadOp::WarpBarrier => row("warp_barrier", Nothing, Party::Warp, Writes, Uniform::PerBlock),
             ThreadOp::BlockFence => row("block_fence", Nothing, Party::Thread, Writes, Uniform::PerBlock),
             ThreadOp::GridFence => row("grid_fence", Nothing, Party::Thread, Writes, Uniform::PerBlock),
@@ -183,7 +195,7 @@ impl ThreadOp {
         match self.info().ty {
             ThreadType::Nothing | ThreadType::Query(_) => 0,
             ThreadType::Vote(_) | ThreadType::Match(_) => 1,
-            ThreadType::Exchange => 2,
+            ThreadType::Exchange | ThreadType::Sum => 2,
         }
     }
 

@@ -6,6 +6,7 @@
 use super::function::FunctionGen;
 use super::gpu::SHARED;
 use crate::emit::{Ty, Val};
+use inkwell::llvm_sys::LLVMIntPredicate::{LLVMIntEQ, LLVMIntNE};
 use inkwell::llvm_sys::LLVMOpcode;
 use wuji_ir::Result;
 use wuji_ir::entities::Value;
@@ -69,6 +70,14 @@ impl FunctionGen<'_, '_, '_> {
                 let s = self.scalar(args[0])?;
                 Some(self.shuffled(kind, given[0], s, given[1]))
             }
+            ThreadOp::Segment => {
+                let s = self.scalar(args[0])?;
+                Some(self.segment(given[0], s))
+            }
+            ThreadOp::SegmentSum => {
+                let s = self.scalar(args[1])?;
+                Some(self.segment_sum(given[0], given[1], s))
+            }
             ThreadOp::WarpBarrier => {
                 call("bar.warp.sync", &[full_mask]);
                 None
@@ -82,6 +91,47 @@ impl FunctionGen<'_, '_, '_> {
                 None
             }
         })
+    }
+
+    fn segment(&self, key: Val, s: Scalar) -> Val {
+        let e = &self.unit.emit;
+        let number = |n: u32| e.const_int(e.int_ty(32), u64::from(n));
+        let call = |name: &str, args: &[Val]| e.intrinsic(&format!("llvm.nvvm.{name}"), &[], args);
+        let lane = call("read.ptx.sreg.laneid", &[]);
+        let before = self.shuffled(Shuffle::Up, key, s, number(1));
+        let differs = e.icmp(LLVMIntNE, self.word(before, s), self.word(key, s));
+        let first = e.or(differs, e.icmp(LLVMIntEQ, lane, number(0)));
+        let firsts = call("vote.ballot.sync", &[number(u32::MAX), first]);
+        // The own segment begins at the highest of these bits, and ends before the lowest of those.
+        let up_to_here = call("read.ptx.sreg.lanemask.le", &[]);
+        let leading =
+            |mask: Val| e.intrinsic("llvm.ctlz", &[e.int_ty(32)], &[mask, e.const_bool(false)]);
+        let begin = e.sub(number(WARP - 1), leading(e.and(firsts, up_to_here)));
+        let later = e.and(firsts, call("read.ptx.sreg.lanemask.gt", &[]));
+        let below_later = e.and(e.sub(later, number(1)), e.xor(later, number(u32::MAX)));
+        let from_begin = e.binary(LLVMOpcode::LLVMShl, number(u32::MAX), begin);
+        e.and(below_later, from_begin)
+    }
+
+    fn segment_sum(&self, segment: Val, value: Val, s: Scalar) -> Val {
+        let e = &self.unit.emit;
+        let number = |n: u32| e.const_int(e.int_ty(32), u64::from(n));
+        let lane = e.intrinsic("llvm.nvvm.read.ptx.sreg.laneid", &[], &[]);
+        let from_here = e.binary(LLVMOpcode::LLVMLShr, segment, lane);
+        let mut sum = value;
+        let mut distance = 1;
+        while distance < WARP {
+            let other = self.shuffled(Shuffle::Down, sum, s, number(distance));
+            let bit = e.and(from_here, number(1 << distance));
+            let both = if s.is_float() {
+                e.binary(LLVMOpcode::LLVMFAdd, sum, other)
+            } else {
+                e.add(sum, other)
+            };
+            sum = e.select(e.icmp(LLVMIntNE, bit, number(0)), both, sum);
+            distance *= 2;
+        }
+        sum
     }
 
     pub(super) fn barrier(&self) {

@@ -121,8 +121,13 @@ impl Entry {
                     out.number((*lanes).into());
                     out.number((*iterations).into());
                 }
-                Decision::Flattened { loops } => {
+                Decision::SortedSums { field, elements } => {
                     out.number(11);
+                    out.text(field);
+                    out.number(*elements);
+                }
+                Decision::Flattened { loops } => {
+                    out.number(12);
                     out.number((*loops).into());
                 }
             }
@@ -191,7 +196,11 @@ impl Entry {
                     lanes: u8::try_from(r.number()?).map_err(|_| "it is malformed")?,
                     iterations: u8::try_from(r.number()?).map_err(|_| "it is malformed")?,
                 },
-                11 => Decision::Flattened {
+                11 => Decision::SortedSums {
+                    field: r.text()?.to_owned(),
+                    elements: r.number()?,
+                },
+                12 => Decision::Flattened {
                     loops: number(r.number()?)?,
                 },
                 _ => return Err("it is malformed"),

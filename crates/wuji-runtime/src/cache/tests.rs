@@ -71,6 +71,10 @@ fn entry(jit: &Jit, times: u32) -> (Key, Entry) {
         Decision::Serial(wuji_compile::Enclosing::If),
         Decision::NoBits("why not".into()),
         Decision::Flattened { loops: 2 },
+        Decision::SortedSums {
+            field: "x".into(),
+            elements: 216,
+        },
         Decision::Packed {
             fields: "x, v".into(),
             write: wuji_compile::WordWrite::Swap,

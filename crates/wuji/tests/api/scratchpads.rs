@@ -1,12 +1,19 @@
 //! `cache(x)` and `assume_in_range` change the speed of a kernel, not its results.
 
+use crate::backend::{builder, on_gpu};
 use expect_test::{Expect, expect};
 use wuji::prelude::*;
 use wuji::{Error, Result};
 
 fn everywhere(test: impl Fn(&World) -> Result<()>) {
-    let native = |threads| World::builder().threads(threads).build();
-    for world in [World::interpreter(), native(1), native(4)] {
+    let mut worlds = vec![World::interpreter()];
+    if on_gpu() {
+        worlds.push(builder().build());
+    } else {
+        worlds.push(World::builder().threads(1).build());
+        worlds.push(World::builder().threads(4).build());
+    }
+    for world in worlds {
         let world = world.unwrap();
         test(&world).unwrap_or_else(|e| panic!("{world:?}: {e}"));
     }
@@ -140,6 +147,75 @@ fn scattering() {
             mass.fill(0)?;
             scatter_near(&particles, &mass)?;
             assert_eq!(mass.export()?, expected);
+        }
+        Ok(())
+    });
+}
+
+/// Adds to two fields around each particle, and moves it.
+#[kernel]
+fn transfer(particles: &Field<Vec2, 3>, momentum: &Field<Vec2, 2>, mass: &Field<f32, 2>) {
+    for [i, j, l] in particles {
+        let p = particles[[i, j, l]];
+        let base = (p - 0.5).floor().cast::<i32>();
+        for a in unroll(0..3) {
+            for b in unroll(0..3) {
+                momentum[base + ivec2(a, b)] += vec2((a + 1) as f32, (l % 8) as f32);
+                mass[base + ivec2(a, b)] += (a * 3 + b + 1) as f32;
+            }
+        }
+    }
+}
+
+#[kernel]
+fn transfer_cached(
+    particles: &Field<Vec2, 3>,
+    counts: &Field<i32, 3>,
+    momentum: &Field<Vec2, 2>,
+    mass: &Field<f32, 2>,
+) {
+    for [i, j, l] in cache(momentum, cache(mass, particles)) {
+        let p = particles[[i, j, l]];
+        let base = (p - 0.5).floor().cast::<i32>();
+        let base = ivec2(
+            assume_in_range(base.x, i * 8, -1, 8),
+            assume_in_range(base.y, j * 8, -1, 8),
+        );
+        counts[[i, j, l]] += 1;
+        for a in unroll(0..3) {
+            for b in unroll(0..3) {
+                momentum[base + ivec2(a, b)] += vec2((a + 1) as f32, (l % 8) as f32);
+                mass[base + ivec2(a, b)] += (a * 3 + b + 1) as f32;
+            }
+        }
+    }
+}
+
+/// Sums of floats, which a GPU may sort by cell. All of them are small integers, so they do not depend on the order.
+#[test]
+fn sums_of_floats() {
+    everywhere(|w| {
+        // Many particles in few cells, all in one, and some outside of what is assumed.
+        for (n, drift) in [(3000, 0.0), (8000, 0.0), (200, -1.0), (5000, 0.4)] {
+            let (particles, counts, momentum, mass) = w.layout(|root| {
+                let block = root.hash(IJ);
+                let list = block.dynamic_chunked(K, 512, 256);
+                (
+                    list.place::<Vec2, 3>("particles"),
+                    list.place::<i32, 3>("counts"),
+                    block.dense(IJ, 8).place::<Vec2, 2>("momentum"),
+                    block.dense(IJ, 8).place::<f32, 2>("mass"),
+                )
+            })?;
+            sow(&particles, n, drift)?;
+            transfer(&particles, &momentum, &mass)?;
+            let expected = (momentum.export()?, mass.export()?);
+            momentum.fill(Vec2::splat(0.0))?;
+            mass.fill(0.0)?;
+            transfer_cached(&particles, &counts, &momentum, &mass)?;
+            assert_eq!((momentum.export()?, mass.export()?), expected);
+            let (_, counts) = counts.export()?;
+            assert!(counts.len() == n as usize && counts.iter().all(|c| *c == 1));
         }
         Ok(())
     });

@@ -252,11 +252,15 @@ fn schedule(
         }
     };
     // Threads of a block share the loops inside of an entry, so there have to be some.
-    let shared = (space.list.as_ref()).is_some_and(|(list, _)| list.unit(&space.dims) > 1);
+    let iterations = (space.list.as_ref()).map_or(1, |(list, _)| list.unit(&space.dims));
+    let uses = |name: &str| !options.without.iter().any(|w| w == name);
     let blocks = options.target == Target::Cuda
-        && shared
-        && !options.without.iter().any(|w| w == "scratchpads")
-        && keeps_near(env, f, body, options.sm);
+        && iterations > 1
+        && uses("scratchpads")
+        && keeps_near(f, body, |field| {
+            cost::sums_pay(env, field, options.sm)
+                || cost::sorting_pays(iterations) && uses("sorted_sums") && !options.deterministic
+        });
     Schedule { outer, blocks }
 }
 
@@ -309,8 +313,9 @@ fn task_kind(space: &IterationSpace<'_>, schedule: &Schedule, target: Target) ->
     }
 }
 
-/// Whether some field should have a scratchpad in shared memory.
-fn keeps_near(m: &Env, f: &Function, body: Region, sm: u32) -> bool {
+/// Whether some field should have a scratchpad in shared memory; `sums_pay` says whether that is faster for sums into a
+/// field.
+fn keeps_near(f: &Function, body: Region, sums_pay: impl Fn(Field) -> bool) -> bool {
     let (mut cached, mut added) = (Vec::new(), Vec::new());
     for inst in f.insts_in(body) {
         let op = &f.insts[inst].op;
@@ -323,7 +328,7 @@ fn keeps_near(m: &Env, f: &Function, body: Region, sm: u32) -> bool {
             added.push(field);
         }
     }
-    let pays = |field: &Field| !added.contains(field) || cost::sums_pay(m, *field, sm);
+    let pays = |field: &Field| !added.contains(field) || sums_pay(*field);
     cached.iter().any(pays)
 }
 

@@ -3,6 +3,7 @@
 //! A thread block processes one list entry at a time. Its threads fill the scratchpads, synchronize, run the
 //! iterations, synchronize, and flush the sums.
 
+use super::sorted::SortedSums;
 use super::{
     Arrays, Block, MOST_SHARED_BYTES, Order, Pad, Use, behind, compare_assumptions, no_pad, planned,
 };
@@ -17,18 +18,16 @@ use wuji_ir::entities::{Field, Region, Value};
 use wuji_ir::module::*;
 use wuji_ir::ops::*;
 
-/// Scratchpads for fields with a cache hint.
+/// Scratchpads for fields with a cache hint, in blocks of so many threads.
 pub(super) fn from_hints(
     m: &mut Env,
     f: &mut Function,
     cx: &mut Cx,
     fields: Vec<(Field, Option<Block>)>,
+    threads: u32,
 ) -> Vec<Decision> {
     let (sm, mut bytes) = (cx.options.sm, 0);
     let (pads, mut decisions) = planned(m, f, cx, fields, |pad| {
-        if pad.kind == Use::Scatter && !sums_pay(m, pad.field, sm) {
-            return Some("sums of floats are faster in the field itself on this GPU".into());
-        }
         let with_it = bytes + pad.bytes(m);
         if with_it > MOST_SHARED_BYTES {
             return Some(format!(
@@ -38,6 +37,10 @@ pub(super) fn from_hints(
         bytes = with_it;
         None
     });
+    let (sums, pads): (Vec<Pad>, Vec<Pad>) = pads
+        .into_iter()
+        .partition(|pad| pad.kind == Use::Scatter && !sums_pay(m, pad.field, sm));
+    decisions.extend(sorted_sums(m, f, cx, &sums, (threads, pads.is_empty())));
     if !compare_assumptions(m, f, &pads, None) {
         let why = "the assumptions are not in one region".to_owned();
         decisions.extend(pads.iter().map(|pad| no_pad(m, pad.field, why.clone())));
@@ -55,6 +58,46 @@ pub(super) fn from_hints(
     }
     surround(m, f, &all);
     decisions
+}
+
+/// Sums of floats where shared memory cannot add them: by sorted iterations, if possible.
+fn sorted_sums(
+    m: &mut Env,
+    f: &mut Function,
+    cx: &mut Cx,
+    sums: &[Pad],
+    (threads, alone): (u32, bool),
+) -> Vec<Decision> {
+    if sums.is_empty() {
+        return Vec::new();
+    }
+    let plan = if cx.options.deterministic {
+        Err("their order would depend on the run".into())
+    } else if !cx.uses("sorted_sums") {
+        Err("it is switched off".into())
+    } else if !alone {
+        Err("other fields have scratchpads".into())
+    } else {
+        SortedSums::new(m, f, sums, threads)
+    };
+    match plan {
+        Ok(plan) => {
+            plan.apply(m, f, sums);
+            let decision = |pad: &Pad| Decision::SortedSums {
+                field: m.fields[pad.field].name.clone(),
+                elements: pad.len().unwrap_or(1),
+            };
+            sums.iter().map(decision).collect()
+        }
+        Err(why) => {
+            let why = format!(
+                "sums of floats are faster in the field itself on this GPU, and are not sorted: {why}"
+            );
+            sums.iter()
+                .map(|pad| no_pad(m, pad.field, why.clone()))
+                .collect()
+        }
+    }
 }
 
 /// Neighbouring elements of an entry are close in space and would update the same nodes at the same time. So the
@@ -125,7 +168,7 @@ fn wait(b: &mut Builder) {
 }
 
 impl Pad {
-    fn bytes(&self, m: &Env) -> u64 {
+    pub(super) fn bytes(&self, m: &Env) -> u64 {
         let own = m.structs.size_align(m.fields[self.field].elem).0;
         let flag = u64::from(self.kind == Use::Scatter);
         self.len().map_or(u64::MAX / 2, |len| len * (own + flag))

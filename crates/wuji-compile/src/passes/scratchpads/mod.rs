@@ -10,6 +10,7 @@
 mod choice;
 pub(crate) mod gpu;
 mod parts;
+mod sorted;
 
 use crate::analysis::affine::{Affine, AffineAnalysis};
 use crate::options::Target;
@@ -35,11 +36,13 @@ const MOST_SHARED_BYTES: u64 = 40 << 10;
 pub fn scratchpads(m: &mut Module, cx: &mut Cx) -> Result<()> {
     let on_gpu = cx.options.target == Target::Cuda;
     for t in 0..m.tasks.len() {
-        match m.tasks[t].kind {
+        let threads = match m.tasks[t].kind {
             // On a GPU the threads of a block share a scratchpad, if a block takes an entry.
-            TaskKind::Chunks { hints, .. } if hints.blocks || !on_gpu => {}
+            TaskKind::Chunks { hints, .. } if hints.blocks || !on_gpu => {
+                hints.block_size.unwrap_or(0)
+            }
             _ => continue,
-        }
+        };
         let func = m.tasks[t].func;
         let (name, span) = (m.tasks[t].name.clone(), m.tasks[t].span);
         // A pad is filled beyond the ends of its field, where single reads are to be reported.
@@ -52,7 +55,7 @@ pub fn scratchpads(m: &mut Module, cx: &mut Cx) -> Result<()> {
             let (env, f) = (&mut m.env, &mut m.funcs[func]);
             make_scalar(env, f);
             if on_gpu {
-                gpu::from_hints(env, f, cx, hinted)
+                gpu::from_hints(env, f, cx, hinted, threads)
             } else {
                 from_hints(env, f, cx, hinted)
             }
@@ -63,6 +66,7 @@ pub fn scratchpads(m: &mut Module, cx: &mut Cx) -> Result<()> {
         } else {
             continue;
         };
+        m.add_defined();
         let at = Position::of(m, span);
         cx.remarks
             .extend(decisions.into_iter().map(|decision| Remark {
