@@ -54,10 +54,10 @@ pub fn sums_pay(m: &Env, field: Field, sm: u32) -> bool {
     sm < ADDS_VECTORS || !scalars.iter().any(|s| s.is_float())
 }
 
-/// The fewest iterations of a block that are worth sorting by cell. Of fewer, few have a cell in common.
+/// The fewest iterations of a block that are worth sorting by cell.
 const WORTH_SORTING: u64 = 128;
 
-/// Whether so many iterations of a block are worth sorting by the cell that they add to.
-pub fn sorting_pays(iterations: u64) -> bool {
-    iterations >= WORTH_SORTING
+/// Whether so many iterations of a block are worth sorting by the cell that they add to: some must have one in common.
+pub fn sorting_pays(iterations: u64, cells: u64) -> bool {
+    iterations >= WORTH_SORTING && iterations / 2 >= cells
 }

@@ -259,7 +259,9 @@ fn schedule(
         && uses("scratchpads")
         && keeps_near(f, body, |field| {
             cost::sums_pay(env, field, options.sm)
-                || cost::sorting_pays(iterations) && uses("sorted_sums") && !options.deterministic
+                || cost::sorting_pays(iterations, 1)
+                    && uses("sorted_sums")
+                    && !options.deterministic
         });
     Schedule { outer, blocks }
 }

@@ -79,7 +79,7 @@ impl SortedSums {
         let block = first.block;
         let (inner, label) = iterations_in(f, block.body, region)?;
         let iterations = trips(f, inner).unwrap_or(0);
-        if !sorting_pays(iterations) || iterations > MOST_ITERATIONS {
+        if iterations > MOST_ITERATIONS {
             return Err(format!("blocks have {iterations} iterations"));
         }
         let mut sums: Vec<Sum> = Vec::new();
@@ -112,7 +112,13 @@ impl SortedSums {
             cell,
             sums,
         };
-        let own = 4 * (plan.cells() + 2) + 8 * iterations;
+        let cells = plan.cells();
+        if !sorting_pays(iterations, cells) {
+            return Err(format!(
+                "few of {iterations} iterations have one of {cells} cells in common"
+            ));
+        }
+        let own = 4 * (cells + 2) + 8 * iterations;
         let sums = pads.iter().map(|pad| pad.bytes(m)).sum::<u64>();
         let bytes = own + u64::from(plan.warps) * sums;
         if bytes > MOST_BYTES {
