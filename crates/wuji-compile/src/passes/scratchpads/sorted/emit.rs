@@ -71,7 +71,7 @@ impl SortedSums {
         self.outline(&mut b);
         barrier(&mut b);
         for ((pad, own), base) in pads.iter().zip(&sums).zip(&bases) {
-            self.flush(&mut b, pad, *own, base);
+            self.flush(&mut b, (pad, *own), base, all_near);
         }
         barrier(&mut b);
         b.func.regions[body].insts.extend(after);
@@ -97,14 +97,21 @@ impl SortedSums {
         });
     }
 
-    /// Adds the scratchpads of all warps to the field.
-    fn flush(&self, b: &mut Builder, pad: &Pad, arrays: PadArrays, bases: &[Value]) {
+    /// Adds the scratchpads of all warps to the field, if they were used.
+    fn flush(
+        &self,
+        b: &mut Builder,
+        (pad, arrays): (&Pad, PadArrays),
+        bases: &[Value],
+        used: Value,
+    ) {
         let Some(touched) = arrays.touched else {
             return;
         };
         let len = pad.len().unwrap_or(1) as i64;
         pad.by_threads(b, |b, at, offsets| {
             let set = read(b, touched, at);
+            let set = b.binary(BinOp::And, set, used);
             let indices = added(b, bases, offsets);
             let then = |b: &mut Builder| {
                 let mut sum = read(b, arrays.pad, at);

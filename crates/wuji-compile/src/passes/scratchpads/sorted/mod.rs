@@ -84,6 +84,9 @@ impl SortedSums {
         }
         let mut sums: Vec<Sum> = Vec::new();
         for (k, pad) in pads.iter().enumerate() {
+            if let Type::Struct(_) = m.fields[pad.field].elem {
+                return Err("their elements are structs".into());
+            }
             for touch in &pad.touches {
                 let value = f.insts[touch.inst].args.last().map(|v| f.ty(*v));
                 if !value.is_some_and(|ty| is_float(m, ty)) {
