@@ -164,7 +164,7 @@ def test_what_loops_over_active_cells_cannot_do(kernel, message):
         kernel(sparse(), 2)
 
 
-def test_no_gradient_of_rounds_over_active_cells():
+def test_gradient_of_a_loop_over_active_cells_under_a_condition():
     x = ti.field(ti.f32, needs_grad=True)
     ti.root.pointer(ti.i, 8).place(x, x.grad)
     loss = ti.field(ti.f32, shape=(), needs_grad=True)
@@ -174,6 +174,28 @@ def test_no_gradient_of_rounds_over_active_cells():
         if n > 0:
             for i in x:
                 loss[None] += x[i] * x[i]
+
+    x[3] = 2.0
+    with ti.ad.Tape(loss):
+        rounds(1)
+    assert x.grad[3] == 4.0
+    with ti.ad.Tape(loss):
+        rounds(0)
+    assert x.grad[3] == 0.0
+
+
+def test_no_gradient_of_rounds_that_overwrite():
+    x = ti.field(ti.f32, needs_grad=True)
+    ti.root.pointer(ti.i, 8).place(x, x.grad)
+    loss = ti.field(ti.f32, shape=(), needs_grad=True)
+
+    @ti.kernel
+    def rounds(n: ti.i32):
+        k = 0
+        while k < n:
+            for i in x:
+                loss[None] += x[i] * x[i]
+            k += 1
 
     x[3] = 2.0
     with pytest.raises(ti.WujiRuntimeError, match="W0711"), ti.ad.Tape(loss):
