@@ -171,6 +171,10 @@ pub const SWITCHES: &[(&str, &str)] = &[
         "loads near the block of a loop find the neighbouring blocks once",
     ),
     (
+        "stencil_versions",
+        "on a GPU, unrolled accesses around an element have two versions, one without bounds checks",
+    ),
+    (
         "list_reuse",
         "lists of active cells are reused until a cell is activated or deactivated",
     ),

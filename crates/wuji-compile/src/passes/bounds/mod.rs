@@ -2,14 +2,12 @@
 //!
 //! Three methods, tried in this order:
 //! - *prove*: the range of every index lies in the domain;
-//! - *version*: a short loop nest gets one comparison per index in front, and two bodies;
+//! - *version*: a short loop nest, or on a GPU an unrolled stencil, gets one comparison per index in front, and two bodies;
 //! - *split*: a long loop runs checked, unchecked and checked again; in the middle part every index is in range.
-//!
-//! Versioning straight-line code (an unrolled stencil) was measured and rejected: masked loads vectorize, a branch
-//! around them does not.
 //!
 //! The remaining accesses stay checked, and `lower_access` masks them.
 
+mod stencil;
 mod version;
 
 use crate::analysis::affine::{Affine, AffineAnalysis};
@@ -18,6 +16,7 @@ use crate::options;
 use crate::passes::Cx;
 use crate::rewrite::{Map, Structure, Substitution, clone_inst, make_scalar, materialize};
 use rustc_hash::{FxHashMap, FxHashSet};
+use stencil::version_stencils;
 use version::{freeze_values, split, version};
 use wuji_ir::Result;
 use wuji_ir::build::Builder;
@@ -124,6 +123,17 @@ fn effective(f: &Function, index: Value, domain: (i128, End)) -> (i128, End) {
     (domain.0.max(min), end)
 }
 
+/// Whether every element of a place exists, so that a check of its indices is all there is.
+fn is_dense(m: &Env, place: Place) -> bool {
+    match place {
+        Place::Field(field) => {
+            let field = &m.fields[field];
+            m.trees[field.tree].sparse_path(field.node).is_empty()
+        }
+        Place::Array(_) | Place::Local(_) | Place::Temp(_) => true,
+    }
+}
+
 fn checked(f: &Function, inst: Inst) -> Option<&Access> {
     f.insts[inst].op.access().filter(|a| a.guard.is_checked())
 }
@@ -189,11 +199,15 @@ fn arrange(m: &mut Env, f: &mut Function, cooperative: bool, cx: &mut Cx) {
     } else {
         FxHashSet::default()
     };
+    if cx.options.target == options::Target::Cuda && !cooperative && cx.uses("stencil_versions") {
+        version_stencils(m, f, &near, cx);
+    }
     let found = plans(m, f, &near, cooperative, cx);
     if found.is_empty() {
         return;
     }
-    freeze_values(m, f, &found);
+    let constraints = found.iter().flat_map(|plan| &plan.constraints);
+    freeze_values(m, f, constraints.cloned().collect());
     // The expressions refer to frozen values now.
     let structure = Structure::of(f);
     let mut affine = AffineAnalysis::new(f, &structure);
@@ -236,7 +250,11 @@ fn plans(
     let mut candidates: Vec<Inst> = Vec::new();
     let mut known: FxHashSet<Inst> = FxHashSet::default();
     f.walk(|inst| {
-        if checked(f, inst).is_some()
+        // Beside the path through a tree, a GPU does not notice the check.
+        let is_versioned = |access: &Access| {
+            cx.options.target == options::Target::Cpu || is_dense(m, access.place)
+        };
+        if checked(f, inst).is_some_and(is_versioned)
             && !near.contains(&inst)
             && let Some(l) = nearest_for(f, &structure, inst)
             && known.insert(l)
@@ -475,6 +493,11 @@ fn plan(
         constraints: Vec::new(),
         accesses: Vec::new(),
     };
+    let scope = if versioned {
+        Scope::Loop(body)
+    } else {
+        Scope::Split(body, index)
+    };
     let mut inside = Vec::new();
     f.insts_in(body).for_each(|i| inside.push(i));
     for i in inside {
@@ -485,7 +508,7 @@ fn plan(
         let found: Option<Vec<Option<Constraint>>> = domains
             .iter()
             .zip(&f.insts[i].args)
-            .map(|(d, v)| constraint(affine, body, index, versioned, *v, *d))
+            .map(|(d, v)| constraint(affine, scope, *v, *d))
             .collect();
         if let Some(found) = found {
             plan.accesses.push(i);
@@ -506,12 +529,33 @@ fn splittable(f: &Function, inst: Inst, label: wuji_ir::entities::Label) -> bool
     by_one && !f.regions_in(data.regions[0]).iter().any(leaves)
 }
 
+/// Where a condition is checked.
+#[derive(Copy, Clone)]
+enum Scope {
+    /// Before a loop with this body.
+    Loop(Region),
+    /// In front of the parts of a loop with this body, whose index is known there.
+    Split(Region, Value),
+    /// In an iteration of a loop with this body: what the body itself computes is known.
+    Iteration(Region),
+}
+
+impl Scope {
+    fn has(self, affine: &AffineAnalysis, v: Value) -> bool {
+        let (f, structure) = (affine.func, affine.structure);
+        match self {
+            Scope::Loop(body) | Scope::Split(body, _) => structure.is_invariant(f, v, body),
+            Scope::Iteration(body) => {
+                structure.def_region(f, v) == Some(body) || structure.is_invariant(f, v, body)
+            }
+        }
+    }
+}
+
 /// The condition of one index: `Some(None)` if it is proved already, `None` if no condition suffices.
 fn constraint(
     affine: &mut AffineAnalysis,
-    body: Region,
-    index: Value,
-    versioned: bool,
+    scope: Scope,
     value: Value,
     domain: (i128, End),
 ) -> Option<Option<Constraint>> {
@@ -528,9 +572,9 @@ fn constraint(
         end,
     };
     for (v, k) in &expr.terms {
-        if *v == index && *k == 1 && !versioned {
+        if *k == 1 && matches!(scope, Scope::Split(_, index) if index == *v) {
             c.with_index = true;
-        } else if affine.structure.is_invariant(affine.func, *v, body) {
+        } else if scope.has(affine, *v) {
             c.invariant = c.invariant.add_scaled(&Affine::atom(*v), *k)?;
         } else {
             let range = loop_index_range(affine, *v)?;

@@ -4,13 +4,12 @@ use super::*;
 
 /// A number loaded from memory must not change between its comparison and its use: each gets a `freeze` after its
 /// definition, for all its uses.
-pub(super) fn freeze_values(m: &mut Env, f: &mut Function, plans: &[LoopVersion]) {
+pub(super) fn freeze_values(m: &mut Env, f: &mut Function, constraints: Vec<Constraint>) {
     let structure = Structure::of(f);
     let affine = AffineAnalysis::new(f, &structure);
     let mut atoms: Vec<Value> = Vec::new();
     let mut known: FxHashSet<Value> = FxHashSet::default();
-    let constraints = plans.iter().flat_map(|p| &p.constraints);
-    for (v, _) in constraints.flat_map(|c| &c.invariant.terms) {
+    for (v, _) in constraints.iter().flat_map(|c| &c.invariant.terms) {
         if !affine.is_steady_atom(*v) && known.insert(*v) {
             atoms.push(*v);
         }
@@ -60,8 +59,14 @@ pub(super) fn freeze_values(m: &mut Env, f: &mut Function, plans: &[LoopVersion]
 /// A copy that keeps its checks; it only runs at the boundary.
 fn guarded_copy(f: &mut Function, inst: Inst) -> Inst {
     let copy = clone_inst(f, inst, &mut Map::new());
-    let mut loops = vec![copy];
-    for r in f.insts[copy].regions.clone() {
+    mark_boundary(f, copy);
+    copy
+}
+
+/// Marks an instruction and those inside it as code that seldom runs.
+pub(super) fn mark_boundary(f: &mut Function, inst: Inst) {
+    let mut loops = vec![inst];
+    for r in f.insts[inst].regions.clone() {
         f.insts_in(r).for_each(|i| loops.push(i));
     }
     for i in loops {
@@ -69,10 +74,9 @@ fn guarded_copy(f: &mut Function, inst: Inst) -> Inst {
             *kind = ForKind::Boundary;
         }
     }
-    copy
 }
 
-fn mark(f: &mut Function, accesses: &[Inst]) {
+pub(super) fn mark(f: &mut Function, accesses: &[Inst]) {
     for i in accesses {
         if let Some(a) = f.insts[*i].op.access_mut() {
             a.guard = Guard::InBounds;
@@ -114,7 +118,7 @@ fn choose(b: &mut Builder, c: Value, then: Inst, otherwise: Inst) -> Inst {
     choice
 }
 
-fn all_hold(b: &mut Builder, constraints: &[Constraint]) -> Value {
+pub(super) fn all_hold(b: &mut Builder, constraints: &[Constraint]) -> Value {
     let mut all: Option<Value> = None;
     for c in constraints.iter().filter(|c| !c.with_index) {
         let ok = holds(b, c);
