@@ -166,13 +166,21 @@ impl Services {
     pub(super) fn drop_slot(&self, b: &mut Builder, (tree, node): At, slot: Value, retire: Func) {
         let zero = b.i64(0);
         let seen = load(b, tree, slot);
-        let there = not_zero(b, seen);
+        let there = match self.target {
+            Target::Cpu => not_zero(b, seen),
+            Target::Cuda => self.exists(b, tree, seen),
+        };
         when(b, there, |b| {
-            let old = atomic(b, AtomicOp::Exchange, tree, slot, zero);
-            let mine = match self.target {
-                Target::Cpu => not_zero(b, old),
-                // Another thread may be filling the slot.
-                Target::Cuda => self.exists(b, tree, old),
+            let (old, mine) = match self.target {
+                Target::Cpu => {
+                    let old = atomic(b, AtomicOp::Exchange, tree, slot, zero);
+                    (old, not_zero(b, old))
+                }
+                // If another thread fills the slot meanwhile, its mark must stay: a second one would fill it, too.
+                Target::Cuda => {
+                    let old = exchange(b, tree, slot, seen, zero);
+                    (old, b.compare(CmpOp::Eq, old, seen))
+                }
             };
             when(b, mine, |b| {
                 self.changed(b, tree, node);
