@@ -98,6 +98,9 @@ pub struct Traits {
     pub precise: bool,
     /// Concurrent calls with equal arguments have the same result: one thread may call it for several.
     pub once: bool,
+    /// On a GPU, what other threads stored before they published a word is visible after a load of that word. Otherwise, loads
+    /// and atomics order nothing: what a launch finds in a cell was there before it.
+    pub ordered: bool,
     /// The function is never inlined: with many calls, it would be most of the code.
     pub outlined: bool,
     /// On a GPU, other threads hide latency rather than registers: as many as possible are resident.

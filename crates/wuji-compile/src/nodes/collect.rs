@@ -145,7 +145,7 @@ pub fn collect(s: &mut Services, m: &mut Env, tree: Tree) -> Vec<Upkeep> {
         match s.target {
             Target::Cpu => alone.push(s.recycle(m, tree, node)),
             Target::Cuda => {
-                alone.push(s.open_queue(m, tree, node));
+                alone.push(s.open_stack(m, tree, node));
                 steps.push(Upkeep::Alone(std::mem::take(&mut alone)));
                 steps.push(Upkeep::Shared(s.recycle_some(m, tree, node), s.temp(m)));
                 if m.trees[tree].nodes[node].kind.is_hashed() {
@@ -154,7 +154,7 @@ pub fn collect(s: &mut Services, m: &mut Env, tree: Tree) -> Vec<Upkeep> {
                         collected: true,
                     }));
                 } else {
-                    alone.push(s.close_queue(m, tree, node));
+                    alone.push(s.close_stack(m, tree, node));
                 }
             }
         }
@@ -178,49 +178,57 @@ impl Services {
         m.temp_offsets().0[temp]
     }
 
-    /// `()`: ends the runs of all shards. Unused places for deactivated cells become gaps; recycled cells that a shard has
-    /// claimed but not allocated are added to the deactivated ones.
+    /// `()`: counts the deactivated cells.
     fn gather(&mut self, m: &mut Env, tree: Tree, node: Node) -> Func {
         let temp = self.temp_offset(m);
         self.function(m, (Service::Gather, tree, node), (0, 0), |s, b, _| {
-            let arena = s.arena(tree, node);
-            let pending = s.node(tree, node).header + header::PENDING;
-            let count = load_at(b, tree, pending);
-            let zero = b.i64(0);
-            let some = not_zero(b, count);
-            let count = choose(
-                b,
-                some,
-                |b| {
-                    let shards = b.i64(shard::COUNT as i64);
-                    let count = fold_to(b, shards, count, |b, k, count| {
-                        let at = times(b, k, shard::SIZE as i64);
-                        let at = plus(b, at, arena.shards as i64);
-                        end_run(b, tree, at, shard::PENDING, |b, k| {
-                            let at = word(b, arena.pending, k);
-                            store(b, tree, at, zero);
-                        });
-                        let more = end_run(b, tree, at, shard::RECYCLED, |_, _| {});
-                        let first = more.0;
-                        count_to(b, more.1, |b, k| {
-                            let from = b.binary(BinOp::Add, first, k);
-                            let from = word(b, arena.free, from);
-                            let cell = load(b, tree, from);
-                            let to = b.binary(BinOp::Add, count, k);
-                            let to = word(b, arena.pending, to);
-                            store(b, tree, to, cell);
-                        });
-                        b.binary(BinOp::Add, count, more.1)
-                    });
-                    store_at(b, tree, pending, count);
-                    count
-                },
-                |_| zero,
-            );
+            let count = match s.target {
+                Target::Cpu => s.end_runs(b, tree, node),
+                Target::Cuda => load_at(b, tree, s.node(tree, node).header + header::PENDING),
+            };
             let at = b.i64(temp as i64);
             b.push(Op::MemStore(Space::Temps), &[at, count]);
             Vec::new()
         })
+    }
+
+    /// Ends the runs of all shards, if there are deactivated cells. Unused places for them become gaps; recycled cells that
+    /// a shard has claimed but not allocated are added to them. Returns their number.
+    fn end_runs(&self, b: &mut Builder, tree: Tree, node: Node) -> Value {
+        let arena = self.arena(tree, node);
+        let pending = self.node(tree, node).header + header::PENDING;
+        let count = load_at(b, tree, pending);
+        let zero = b.i64(0);
+        let some = not_zero(b, count);
+        choose(
+            b,
+            some,
+            |b| {
+                let shards = b.i64(shard::COUNT as i64);
+                let count = fold_to(b, shards, count, |b, k, count| {
+                    let at = times(b, k, shard::SIZE as i64);
+                    let at = plus(b, at, arena.shards as i64);
+                    end_run(b, tree, at, shard::PENDING, |b, k| {
+                        let at = word(b, arena.pending, k);
+                        store(b, tree, at, zero);
+                    });
+                    let more = end_run(b, tree, at, shard::RECYCLED, |_, _| {});
+                    let first = more.0;
+                    count_to(b, more.1, |b, k| {
+                        let from = b.binary(BinOp::Add, first, k);
+                        let from = word(b, arena.free, from);
+                        let cell = load(b, tree, from);
+                        let to = b.binary(BinOp::Add, count, k);
+                        let to = word(b, arena.pending, to);
+                        store(b, tree, to, cell);
+                    });
+                    b.binary(BinOp::Add, count, more.1)
+                });
+                store_at(b, tree, pending, count);
+                count
+            },
+            |_| zero,
+        )
     }
 
     /// `(begin, end)`: deactivates everything below some of the deactivated cells.
@@ -283,11 +291,11 @@ impl Services {
         })
     }
 
-    /// `()`: makes room for the deactivated cells in the queue of recycled ones. The next step has one part per piece of a
+    /// `()`: removes the cells that were popped from the stack of recycled ones. The next step has one part per piece of a
     /// cell.
-    fn open_queue(&mut self, m: &mut Env, tree: Tree, node: Node) -> Func {
+    fn open_stack(&mut self, m: &mut Env, tree: Tree, node: Node) -> Func {
         let temp = self.temp_offset(m);
-        self.function(m, (Service::OpenQueue, tree, node), (0, 0), |s, b, _| {
+        self.function(m, (Service::OpenStack, tree, node), (0, 0), |s, b, _| {
             let arena = s.arena(tree, node);
             let head = s.node(tree, node).header;
             let pending = load_at(b, tree, head + header::PENDING);
@@ -296,18 +304,19 @@ impl Services {
             b.push(Op::MemStore(Space::Temps), &[at, parts]);
             let some = not_zero(b, pending);
             when(b, some, |b| {
-                let (start, end) = {
-                    let room = s.room(b, tree, node);
-                    make_room(b, tree, &arena, head, (pending, room))
-                };
-                store_at(b, tree, head + header::TAKEN, start);
-                store_at(b, tree, head + header::FREE, end);
+                let zero = b.i64(0);
+                let height = load_at(b, tree, head + header::FREE);
+                let taken = load_at(b, tree, head + header::TAKEN);
+                let left = b.binary(BinOp::Sub, height, taken);
+                let left = b.binary(BinOp::Max, left, zero);
+                store_at(b, tree, head + header::TAKEN, zero);
+                store_at(b, tree, head + header::FREE, left);
             });
             Vec::new()
         })
     }
 
-    /// `(begin, end)`: clears some pieces of deactivated cells; with its first piece a cell moves to the queue, in no order.
+    /// `(begin, end)`: clears some pieces of deactivated cells; with its first piece a cell moves to the stack, in no order.
     /// Neighbouring threads clear neighbouring pieces.
     fn recycle_some(&mut self, m: &mut Env, tree: Tree, node: Node) -> Func {
         self.function(m, (Service::RecycleSome, tree, node), (2, 0), |s, b, p| {
@@ -339,8 +348,8 @@ impl Services {
     }
 
     /// `()`: empties the list of deactivated cells.
-    fn close_queue(&mut self, m: &mut Env, tree: Tree, node: Node) -> Func {
-        self.function(m, (Service::CloseQueue, tree, node), (0, 0), |s, b, _| {
+    fn close_stack(&mut self, m: &mut Env, tree: Tree, node: Node) -> Func {
+        self.function(m, (Service::CloseStack, tree, node), (0, 0), |s, b, _| {
             let pending = s.node(tree, node).header + header::PENDING;
             let count = load_at(b, tree, pending);
             let some = not_zero(b, count);

@@ -12,11 +12,12 @@
 //! | `cell_order` | the numbering of cells in a container |
 //! | `words` | shorthands for words at byte offsets |
 //!
-//! Recycled cells are allocated in the order of a queue, then fresh ones, from the first on. Both come through shards, each
-//! with a cache line of its own, that claim many at a time. Deactivated cells wait in a list, which a collection between
-//! tasks adds to the queue; so nothing is pushed while something else is popped, and a cell that one iteration deactivates
-//! stays readable for all others until the task ends. Only cells that lost a race to be activated are freed at once, to a
-//! stack whose top carries a counter against ABA.
+//! Recycled cells are allocated first, then fresh ones, from the first on. On a CPU both come through shards, each with a
+//! cache line of its own, that claim many at a time, and recycled cells are a queue. On a GPU warps add to two counters, and
+//! recycled cells are a stack. Deactivated cells wait in a list, which a collection between tasks recycles; so nothing is
+//! pushed while something else is popped, and a cell that one iteration deactivates stays readable for all others until the
+//! task ends. Only cells that lost a race to be activated are freed at once, to a stack whose top carries a counter against
+//! ABA.
 
 mod cell_order;
 mod collect;
@@ -92,12 +93,44 @@ enum Service {
     Gather,
     /// The last step.
     Recycle,
-    /// On a GPU the last step has three parts: make room in the queue, move cells there in parallel, empty the list.
-    OpenQueue,
+    /// On a GPU the last step has three parts: drop what was popped from the stack, push cells in parallel, empty the list.
+    OpenStack,
     RecycleSome,
-    CloseQueue,
+    CloseStack,
     /// For a whole tree, identified by its root.
     RebuildAll,
+}
+
+impl Service {
+    /// Whether it accesses words that are stored before another word says that they are there: the coordinates of hashed
+    /// cells, and the stack of hashed cells that were freed unused. Cells themselves are cleared between tasks.
+    fn is_ordered(self, hashed: bool) -> bool {
+        match self {
+            // Its loop waits for another thread.
+            Service::Ensure => true,
+            Service::Allocate
+            | Service::FreeUnused
+            | Service::Touch
+            | Service::Find
+            | Service::Drop
+            | Service::Rebuild
+            | Service::RebuildAll => hashed,
+            Service::Claim
+            | Service::Rest
+            | Service::Retire
+            | Service::Push
+            | Service::SweepSize
+            | Service::Sweep
+            | Service::Empty
+            | Service::EmptyAll
+            | Service::EmptyPending
+            | Service::Gather
+            | Service::Recycle
+            | Service::OpenStack
+            | Service::RecycleSome
+            | Service::CloseStack => false,
+        }
+    }
 }
 
 /// Makes the functions that a module needs, each once.
@@ -142,6 +175,10 @@ impl Services {
         f.traits.uninterrupted = true;
         // Otherwise every thread of a GPU would allocate a cell, and all but one would be freed.
         f.traits.once = service == Service::Ensure && self.target == Target::Cuda;
+        let hashed = m.trees[tree].nodes[node].kind.is_hashed();
+        f.traits.ordered = service.is_ordered(hashed) && self.target == Target::Cuda;
+        // A list that has room is the common case; the rest is a call.
+        f.traits.inline = service == Service::Push && self.target == Target::Cuda;
         let args: Vec<Value> = f.params().to_vec();
         let mut b = Builder::new(m, &mut f);
         let values = fill(self, &mut b, &args);

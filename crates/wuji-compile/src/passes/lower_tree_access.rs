@@ -162,6 +162,7 @@ fn upkeep(
         Upkeep::Block(tables) => {
             // An interruption would leave a table half rebuilt.
             b.func.traits.uninterrupted = true;
+            b.func.traits.ordered = true;
             let whole = (args[0], args[1], b.i64(1));
             b.for_range(ForKind::Parallel, whole, &[], |b, _, _, _| {
                 services.rebuild_by_block(b, tree, tables);

@@ -63,7 +63,7 @@ pub struct Arena {
     pub cell: u64,
     /// Cells that have addresses.
     pub capacity: u64,
-    /// Offset of the queue of recycled cells: `capacity` offsets.
+    /// Offset of the queue, or stack, of recycled cells: `capacity` offsets.
     pub free: u64,
     /// Offset of the list of deactivated cells, with gaps where a shard claimed places that it did not use.
     pub pending: u64,
@@ -93,18 +93,19 @@ pub struct ListMemory {
 
 /// Words of the header of a sparse node. Contended words have their own cache lines.
 pub mod header {
-    /// Position of the first cell in the queue of recycled cells that no shard has claimed. It may be beyond the end.
+    /// Position of the first cell in the queue of recycled cells that no shard has claimed. On a GPU: the cells that were popped
+    /// from the stack of recycled ones. It may be beyond the end.
     pub const TAKEN: u64 = 0;
     /// Top of the stack of cells freed unused: number + 1 in the low half, a tag in the high half.
     pub const RETURNED: u64 = 64;
-    /// Where the queue of recycled cells ends.
+    /// Where the queue of recycled cells ends; on a GPU, the height of their stack.
     pub const FREE: u64 = 128;
     /// Whether shards clear recycled cells when they claim them; otherwise the allocating thread clears a
     /// cell.
     pub const AHEAD: u64 = 136;
     /// Positions in the list of deactivated cells that were claimed since the last collection.
     pub const PENDING: u64 = 192;
-    /// The number of cells that shards have ever claimed. It may exceed the capacity.
+    /// The number of cells that were ever claimed. It may exceed the capacity.
     pub const HIGH: u64 = 256;
     /// Set when a cell is activated or deactivated.
     pub const CHANGED: u64 = 320;

@@ -13,7 +13,7 @@ use rustc_hash::FxHashMap;
 use smallvec::{SmallVec, smallvec};
 
 impl Parser<'_> {
-    /// `fn0 "name"(v0: f32) -> f32 { ... }`, with `inline`, `uninterrupted`, `precise`, `once`, `outlined` or `many_threads` in front of the name
+    /// `fn0 "name"(v0: f32) -> f32 { ... }`, with `inline`, `uninterrupted`, `precise`, `once`, `ordered`, `outlined` or `many_threads` in front of the name
     pub(super) fn function(&mut self) -> Result<()> {
         let _: Func = self.next_id("fn", self.m.funcs.len())?;
         let traits = Traits {
@@ -21,6 +21,7 @@ impl Parser<'_> {
             uninterrupted: self.c.eat_word("uninterrupted"),
             precise: self.c.eat_word("precise"),
             once: self.c.eat_word("once"),
+            ordered: self.c.eat_word("ordered"),
             outlined: self.c.eat_word("outlined"),
             many_threads: self.c.eat_word("many_threads"),
         };

@@ -235,6 +235,7 @@ fn print_function(
         uninterrupted,
         precise,
         once,
+        ordered,
         outlined,
         many_threads,
     } = f.traits;
@@ -249,6 +250,9 @@ fn print_function(
     }
     if once {
         out.push_str(" once");
+    }
+    if ordered {
+        out.push_str(" ordered");
     }
     if outlined {
         out.push_str(" outlined");

@@ -119,7 +119,7 @@ impl<'a, 'c, 'm> FunctionGen<'a, 'c, 'm> {
         // Node functions publish their writes to other threads. A GPU's memory model does not order stores by
         // default.
         unit.emit
-            .set_ordered(unit.gpu.is_some() && f.traits.uninterrupted);
+            .set_ordered(unit.gpu.is_some() && f.traits.ordered);
         // On the CPU, the pass `relax_math` has done it: tiers must agree.
         let fuses = unit.math != Math::Strict && !f.traits.precise && unit.gpu.is_some();
         let unit_gpu = unit.gpu.is_some();

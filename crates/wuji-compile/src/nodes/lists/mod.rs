@@ -9,9 +9,10 @@
 //! | `MaskWord` | of the container | 64 bits of the mask | of the container |
 //! | `Chunk` | of the allocation | cells in it | of the container; number of the chunk |
 //!
-//! The third word is the number of the first cell in its container. A unit of work reads a fixed number of
+//! The third word is the number of the first cell in its container. On a CPU, a unit of work reads a fixed number of
 //! pointers or words, counts active cells, claims as many entries at once, and fills them; so work is balanced even
-//! if all active cells are in one part of the tree.
+//! if all active cells are in one part of the tree. On a GPU, a thread reads one, and the threads of a warp claim their entries
+//! together.
 
 mod scan;
 
@@ -22,6 +23,7 @@ use super::level::ScanSource;
 use super::words::*;
 use super::{Services, UPKEEP};
 use crate::options::Target;
+use rustc_hash::FxHashMap;
 use wuji_ir::Result;
 use wuji_ir::build::Builder;
 use wuji_ir::entities::{Node, Temp, Tree};
@@ -32,7 +34,7 @@ use wuji_ir::types::{I64, Type};
 
 /// Pointers, or words of masks, that one unit of work reads, on a CPU and on a GPU.
 const BLOCK: u64 = 1024;
-const GPU_BLOCK: u64 = 8;
+const GPU_BLOCK: u64 = 1;
 
 /// Options for making lists.
 #[derive(Copy, Clone, Debug)]
@@ -123,27 +125,38 @@ fn stamps(m: &mut Module, tree: Tree, path: &[Node], temps: &[Temp], like: &Task
         .collect();
     Ok(serial_task(m, name, like, |b| {
         let (zero, one) = (b.i64(0), b.i64(1));
-        for at in headers {
-            let changed = load_at(b, tree, at + header::CHANGED);
+        // All loads come first, and nothing branches: one thread waits for memory once.
+        let found: Vec<_> = headers
+            .iter()
+            .map(|at| {
+                let changed = load_at(b, tree, at + header::CHANGED);
+                (*at, changed, load_at(b, tree, at + header::VERSION))
+            })
+            .collect();
+        let lists: Vec<_> = path
+            .iter()
+            .map(|node| {
+                let own = s.node(tree, *node).header;
+                let stamp = load_at(b, tree, own + header::STAMP);
+                (own, stamp, load_at(b, tree, own + header::LISTED))
+            })
+            .collect();
+        let mut versions = FxHashMap::default();
+        for (at, changed, version) in found {
             let changed = not_zero(b, changed);
-            when(b, changed, |b| {
-                store_at(b, tree, at + header::CHANGED, zero);
-                let version = load_at(b, tree, at + header::VERSION);
-                let next = plus(b, version, 1);
-                store_at(b, tree, at + header::VERSION, next);
-            });
+            let more = b.select(changed, one, zero);
+            let version = b.binary(BinOp::Add, version, more);
+            store_at(b, tree, at + header::CHANGED, zero);
+            store_at(b, tree, at + header::VERSION, version);
+            versions.insert(at, version);
         }
         let mut stamp = one;
-        for (node, temp) in path.iter().zip(temps) {
-            let own = s.node(tree, *node).header;
-            let version = load_at(b, tree, own + header::VERSION);
-            stamp = b.binary(BinOp::Add, stamp, version);
-            let last = load_at(b, tree, own + header::STAMP);
+        for ((own, last, listed), temp) in lists.into_iter().zip(temps) {
+            stamp = b.binary(BinOp::Add, stamp, versions[&own]);
             let old = b.compare(CmpOp::Ne, last, stamp);
-            when(b, old, |b| {
-                store_at(b, tree, own + header::LISTED, zero);
-                store_at(b, tree, own + header::STAMP, stamp);
-            });
+            let listed = b.select(old, zero, listed);
+            store_at(b, tree, own + header::LISTED, listed);
+            store_at(b, tree, own + header::STAMP, stamp);
             let wanted = b.select(old, one, zero);
             b.store(Place::Temp(*temp), &[], wanted);
         }
@@ -210,6 +223,10 @@ fn list_task(
         &[],
         |b, _, unit, _| {
             let zero = b.i64(0);
+            if target == Target::Cuda {
+                scan.unit(b, unit, (zero, Visit::Claim));
+                return Values::new();
+            }
             let count = scan.unit(b, unit, (zero, Visit::Count));
             let listed = scan.services().node(tree, node).header + header::LISTED;
             let at = add_at(b, tree, listed, count);

@@ -7,7 +7,7 @@ use crate::nodes::level::{At, LevelFunctions, ScanSource, ScannedWord};
 use crate::nodes::words::*;
 use wuji_ir::build::Builder;
 use wuji_ir::entities::{Node, Tree, Value};
-use wuji_ir::layout::{Axis, ListEntry, NodeData, TreeData};
+use wuji_ir::layout::{Axis, ListEntry, NodeData, TreeData, header};
 use wuji_ir::module::{Env, Values};
 use wuji_ir::ops::*;
 use wuji_ir::types::{I64, Scalar};
@@ -34,6 +34,8 @@ pub(crate) enum Visit {
     Count,
     /// The position of the next entry in the list.
     Write,
+    /// Nothing: each entry claims its own position.
+    Claim,
 }
 
 /// Finds the active cells of one node.
@@ -192,6 +194,11 @@ impl Scan {
         if self.in_groups() {
             return self.groups(b, cell, block, (count, visit));
         }
+        if self.block == 1 {
+            let (dense, slot) = divide(b, block, own);
+            let (container, coords) = self.container(b, cell, dense);
+            return self.slot(b, (container, &coords), slot, (count, visit));
+        }
         let first = times(b, block, self.block as i64);
         let total = b.i64(self.slots() as i64);
         let left = b.binary(BinOp::Sub, total, first);
@@ -260,7 +267,7 @@ impl Scan {
                 let bit = b.convert(there, Scalar::I64);
                 match visit {
                     Visit::Count => b.binary(BinOp::Add, filled, bit),
-                    Visit::Write => {
+                    Visit::Write | Visit::Claim => {
                         let bit = b.binary(BinOp::Shl, bit, k);
                         b.binary(BinOp::Or, filled, bit)
                     }
@@ -268,7 +275,7 @@ impl Scan {
             });
             match visit {
                 Visit::Count => b.binary(BinOp::Add, count, filled),
-                Visit::Write => each_bit(b, filled, count, |b, bit, count| {
+                Visit::Write | Visit::Claim => each_bit(b, filled, count, |b, bit, count| {
                     let slot = b.binary(BinOp::Add, slot, bit);
                     let at = word_at(b, container, slot);
                     let found = load(b, tree, at);
@@ -373,10 +380,21 @@ impl Scan {
         entry: &Entry,
         count: Value,
     ) -> Value {
-        if visit == Visit::Write {
-            self.write(b, count, entry);
+        match visit {
+            Visit::Count => plus(b, count, 1),
+            Visit::Write => {
+                self.write(b, count, entry);
+                plus(b, count, 1)
+            }
+            Visit::Claim => {
+                let (tree, node) = self.at;
+                let listed = self.s.node(tree, node).header + header::LISTED;
+                let one = b.i64(1);
+                let number = add_at(b, tree, listed, one);
+                self.write(b, number, entry);
+                count
+            }
         }
-        plus(b, count, 1)
     }
 
     fn write(&self, b: &mut Builder, number: Value, entry: &Entry) {

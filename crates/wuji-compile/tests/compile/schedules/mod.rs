@@ -8,7 +8,7 @@ mod places;
 
 use machine::{Call, Memory, run_concurrently};
 use places::{Places, find, lists};
-use wuji_compile::{Options, compile};
+use wuji_compile::{Options, Target, compile};
 use wuji_ir::entities::{Node, Tree};
 use wuji_ir::layout::{TreeMemory, header, tree_header};
 use wuji_ir::module::Module;
@@ -16,8 +16,20 @@ use wuji_ir::text::parse;
 
 const THREADS: u64 = 6;
 
+const TARGETS: [Target; 2] = [Target::Cpu, Target::Cuda];
+
 /// A kernel on a tree. `f0` is a view of the given node.
 fn module(tree: &str, view: (&str, &str), element: (&str, &str), body: &str) -> Module {
+    module_for(Target::Cpu, tree, view, element, body)
+}
+
+fn module_for(
+    target: Target,
+    tree: &str,
+    view: (&str, &str),
+    element: (&str, &str),
+    body: &str,
+) -> Module {
     let params: Vec<String> = (0..3).map(|k| format!("param p{k}: i64\n")).collect();
     let text = format!(
         "module \"m\"\nstruct s0 {{ }}\ntree T0 {{ {tree} }}\n\
@@ -30,6 +42,7 @@ fn module(tree: &str, view: (&str, &str), element: (&str, &str), body: &str) -> 
         params.concat()
     );
     let options = Options {
+        target,
         vector_bits: 0,
         ..Options::default()
     };
@@ -52,9 +65,25 @@ fn empty(m: &Module) -> Memory {
     Memory::from([(limit as i64, i64::MAX as u64)])
 }
 
+/// The same for a target.
+fn empty_for(target: Target, m: &Module) -> Memory {
+    let mut memory = empty(m);
+    if target == Target::Cuda {
+        let layout = layout(m);
+        for node in m.trees[Tree::from_u32(0)].nodes.keys() {
+            let node = layout.node(node);
+            let sized = node.and_then(|n| n.arena.as_ref().map(|a| (n.header, a.capacity)));
+            if let Some((at, capacity)) = sized {
+                memory.insert((at + header::ROOM) as i64, capacity);
+            }
+        }
+    }
+    memory
+}
+
 /// A tree whose first node has the given number of cells, some of them recycled, the others in use. Shards claim
 /// several at a time if there are many.
-fn used_before(m: &Module, cells: u64, free: u64, ahead: bool) -> Memory {
+fn used_before(target: Target, m: &Module, cells: u64, free: u64, ahead: bool) -> Memory {
     let layout = layout(m);
     let node = layout.node(Node::from_u32(1)).unwrap();
     let arena = node.arena.as_ref().unwrap();
@@ -65,7 +94,7 @@ fn used_before(m: &Module, cells: u64, free: u64, ahead: bool) -> Memory {
         (node.header + header::AHEAD, u64::from(ahead)),
     ];
     let words = queue.chain(words).map(|(at, v)| (at as i64, v));
-    empty(m).into_iter().chain(words).collect()
+    empty_for(target, m).into_iter().chain(words).collect()
 }
 
 /// A pseudo-random generator.
@@ -100,29 +129,27 @@ fn no_cell_is_in_two_states() {
     const TREE: &str = "pointer S1 [i: 2048] { place f0, f1 }";
     /// Two slots that share a shard, and one far away.
     const SLOTS: [i64; 3] = [0, 1, 1500];
-    let order = |what: &str| {
-        module(
-            TREE,
-            ("S1", "(i)"),
-            ("S1", "(i)"),
-            &format!("{what} f0[v0]"),
-        )
-    };
-    let (on, off) = (order("activate"), order("deactivate"));
-    for seed in 0..100u64 {
-        // Runs of one cell; of a few; of many; of many that were never used.
-        let (cells, free) = [(0, 0), (300, 300), (1000, 1000), (1000, 4)][seed as usize % 4];
-        let mut memory = used_before(&on, cells, free, seed % 8 < 4);
-        for round in 0..4 {
-            let calls = threads(seed * 4 + round, |_, dice| {
-                let call = |d: &mut Dice| {
-                    let which = [&on, &off][d.below(2)];
-                    (which, vec![SLOTS[d.below(3)], 0, 0])
-                };
-                (0..12).map(|_| call(dice)).collect()
-            });
-            memory = run_concurrently(memory, seed * 4 + round, calls);
-            Places::of(&on, &memory).check(&[cells - free], seed);
+    for target in TARGETS {
+        let order = |what: &str| {
+            let body = format!("{what} f0[v0]");
+            module_for(target, TREE, ("S1", "(i)"), ("S1", "(i)"), &body)
+        };
+        let (on, off) = (order("activate"), order("deactivate"));
+        for seed in 0..100u64 {
+            // Runs of one cell; of a few; of many; of many that were never used.
+            let (cells, free) = [(0, 0), (300, 300), (1000, 1000), (1000, 4)][seed as usize % 4];
+            let mut memory = used_before(target, &on, cells, free, seed % 8 < 4);
+            for round in 0..4 {
+                let calls = threads(seed * 4 + round, |_, dice| {
+                    let call = |d: &mut Dice| {
+                        let which = [&on, &off][d.below(2)];
+                        (which, vec![SLOTS[d.below(3)], 0, 0])
+                    };
+                    (0..12).map(|_| call(dice)).collect()
+                });
+                memory = run_concurrently(memory, seed * 4 + round, calls);
+                Places::of(&on, &memory).check(&[cells - free], seed);
+            }
         }
     }
 }
@@ -191,16 +218,16 @@ fn tables_hold_each_cell_once() {
 #[test]
 fn appended_elements_appear_once() {
     // The second list is too short for all elements.
-    for most in [128usize, 20] {
+    for (target, most) in TARGETS.into_iter().flat_map(|t| [(t, 128usize), (t, 20)]) {
         let tree = format!(
             "pointer S1 [i: 4] {{ place f0 dynamic S2 [l: {most}] chunk 4 {{ place f1 }} }}"
         );
-        let kernel = |body: &str| module(&tree, ("S1", "(i)"), ("S2", "(i, l)"), body);
+        let kernel = |body: &str| module_for(target, &tree, ("S1", "(i)"), ("S2", "(i, l)"), body);
         // A full list returns -1, which is out of range.
         let push = kernel("v3: i32 = append f1[v0]\nstore f1[v0, v3], v1");
         let off = kernel("deactivate f0[v0]");
         for seed in 0..25u64 {
-            let mut memory = empty(&push);
+            let mut memory = empty_for(target, &push);
             for round in 0..3 {
                 let seed = seed * 3 + round;
                 let value = |t: u64, k: i64| 1 + 100 * t as i64 + k;

@@ -161,7 +161,11 @@ impl<'a> Places<'a> {
         };
         let runs = |what: u64| (0..shard::COUNT).flat_map(move |k| run(k, what));
         let mut places: Vec<u64> = self.in_tree[node.as_u32() as usize].clone();
-        let queue = head(header::TAKEN)..head(header::FREE);
+        let queue = match head(header::ROOM) {
+            0 => head(header::TAKEN)..head(header::FREE),
+            // Of a GPU: a stack, of which some were popped.
+            _ => 0..head(header::FREE).saturating_sub(head(header::TAKEN)),
+        };
         let queue = queue.chain(runs(shard::RECYCLED));
         places.extend(queue.map(|k| word(arena.free + 8 * k)));
         let gaps: BTreeSet<u64> = runs(shard::PENDING).collect();
