@@ -98,7 +98,8 @@ def test_semi_private_names() -> None:
     assert ti.lang.impl.pytaichi.inside_kernel is False
     assert ti.lang.misc.is_arch_supported(ti.cpu) and not ti.lang.misc.is_arch_supported(ti.vulkan)
     assert ti.lang.misc.is_extension_supported(ti.cpu, ti.extension.sparse)
-    assert not ti.lang.misc.is_extension_supported(ti.cpu, ti.extension.mesh)
+    assert ti.lang.misc.is_extension_supported(ti.cpu, ti.extension.mesh)
+    assert not ti.lang.misc.is_extension_supported(ti.cpu, ti.extension.extfunc)
     there = ti.lang.misc.is_arch_supported(ti.cuda)
     assert ti.lang.misc.is_extension_supported(ti.cuda, ti.extension.sparse) is there
     assert ti.lang.misc.is_extension_supported(ti.cuda, ti.extension.bls) is ti.lang.misc.is_arch_supported(ti.cuda)

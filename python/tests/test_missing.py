@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,7 +11,6 @@ from wuji.exceptions import NotYet
 
 NAMES: dict[Any, list[str]] = {
     ti.aot: "export export_as Module GfxRuntime140".split(),
-    ti.Mesh: "load_meta generate_meta".split(),
 }
 
 
@@ -22,28 +20,6 @@ def test_functions(owner: Any, name: str) -> None:
         getattr(owner, name)(1)
     assert caught.value.code == "W0607"
     assert isinstance(caught.value, NotImplementedError)
-
-
-@pytest.mark.parametrize(
-    "use",
-    [
-        lambda: ti.Mesh(),
-    ],
-)
-def test_others(use: Callable[[], Any]) -> None:
-    with pytest.raises(NotYet, match="not implemented yet"):
-        use()
-
-
-def test_errors_in_a_kernel_show_the_line() -> None:
-    @ti.kernel
-    def run():
-        for _ in range(4):
-            ti.mesh_patch_idx()
-
-    with pytest.raises(NotYet, match="test_missing.py") as caught:
-        run()
-    assert "mesh" in str(caught.value) and "W0607" in str(caught.value)
 
 
 def test_experimental_real_func_is_deprecated() -> None:

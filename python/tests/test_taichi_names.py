@@ -51,7 +51,7 @@ def test_every_name_of_taichi_exists_or_says_what_to_use() -> None:
         ("from taichi.lang.impl import expr_init", "internal to Taichi's compiler"),
         ("from taichi._kernels import fill_field", "`fill`"),
         ("from taichi.ad._ad import get_all_fields", "`ti.ad.Tape`"),
-        ("from taichi.lang.mesh import MeshBuilder", "meshes, which are not implemented yet"),
+        ("from taichi.lang.mesh import ConvType", "`ti.Mesh.from_arrays`"),
         ("import taichi.lang.ast.transform as t; t.transform_tree", "internal to Taichi's compiler"),
         ("from taichi.tools.video import make_video", "`ti.tools.VideoManager`"),
     ],

@@ -28,8 +28,8 @@ bls = Extension.bls
 assertion = Extension.assertion
 extfunc = Extension.extfunc
 
-# Meshes and automatic differentiation are planned. External functions (`extfunc`) are not.
-_SUPPORTED = {Extension.sparse, Extension.quant, Extension.quant_basic, Extension.data64, Extension.bls, Extension.assertion}
+# All but external functions.
+_SUPPORTED = set(Extension) - {Extension.extfunc}
 
 
 def is_supported(arch: Any, extension: Extension) -> bool:

@@ -72,7 +72,9 @@ s.works("ti.block_local ti.cache_read_only", "f = ti.field(ti.i32, 8)\n> {}(f)\n
 s.works("ti.assume_in_range", "> for i in range(8):\n>     j = ti.assume_in_range(i, i, 0, 1)")
 s.works("ti.no_activate", "b = ti.root.pointer(ti.i, 8)\nf = ti.field(ti.i32)\nb.place(f)\n> ti.no_activate(b)\n> for i in range(8):\n>     f[i] = 1")
 s.works("ti.lang.misc.loop_unique", "> for i in range(8):\n>     j = ti.lang.misc.loop_unique(i)", "a hint for lazy worlds (`async_mode`): loops with the same unique indices are fused")
-s.refused("ti.mesh_patch_idx ti.mesh_local", "> {}()")
+MESH = "mesh = ti.Mesh.from_arrays([[0, 0], [1, 0], [0, 1]], faces=[[0, 1, 2]])\nmesh.verts.place({'n': ti.i32})\n"
+s.works("ti.mesh_patch_idx", MESH + "> for v in mesh.verts:\n>     v.n = ti.mesh_patch_idx() + 1\nassert mesh.verts.n[2] == 1")
+s.works("ti.mesh_local", MESH + "> ti.mesh_local(mesh.verts.n)\n> for v in mesh.verts:\n>     v.n = 1", "accepted and ignored")
 
 
 s = Section("Types")

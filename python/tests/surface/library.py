@@ -92,7 +92,19 @@ s.works(
 )
 
 s = Section("Meshes")
-s.refused("ti.Mesh.load_meta ti.Mesh.generate_meta", "{}('x')")
+MESH = "mesh = ti.Mesh.from_arrays([[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]], cells=[[0, 1, 2, 3]])\n"
+META = (
+    "one = {'num_patches': 1, 'elements': [{'order': 0, 'num': 2, 'max_num_per_patch': 2, 'owned_offsets': [0, 2], 'total_offsets': [0, 2], 'l2g_mapping': [0, 1],"
+    " 'g2r_mapping': [1, 0], 'l2r_mapping': [1, 0]}], 'relations': [], 'attrs': {'x': [0, 0, 0, 1, 1, 1]}}\n"
+)
+s.works("ti.Mesh.load_meta ti.Mesh.generate_meta", META + "import json, tempfile, os\nwith tempfile.TemporaryDirectory() as d:\n    path = os.path.join(d, 'x.json')\n    open(path, 'w').write(json.dumps(one))\n    meta = {}(path if 'load' in '{}' else one)\nassert meta.num_patches == 1")
+s.works("ti.lang.mesh._TriMesh ti.lang.mesh._TetMesh ti.lang.mesh.MeshBuilder", META + "b = {}()\nb.verts.place({'n': ti.i32}, reorder=True)\nmesh = b.build(ti.Mesh.generate_meta(one))\n> for v in mesh.verts:\n>     v.n = v.id\nassert mesh.verts.n.to_numpy().tolist() == [0, 1]")
+s.one("mesh-for: for v in mesh.verts", MESH + "mesh.verts.place({'n': ti.i32})\n> for v in mesh.verts:\n>     for u in v.verts:\n>         v.n += u.id\nassert mesh.verts.n.to_numpy().tolist() == [6, 5, 4, 3]")
+s.works(".place .link .keys", MESH + "mesh.verts.place({'a': ti.f32}, reorder=True, needs_grad=True, layout=ti.Layout.AOS)\nmesh.cells.link({'b': ti.field(ti.f32, 1)})\nassert mesh.verts.keys == ['a'] and mesh.verts.a.grad is not None")
+s.one("v.id, v.edges.size, v.faces[j]", MESH + "mesh.verts.place({'n': ti.i32})\n> for v in mesh.verts:\n>     v.n = v.id + 10 * v.edges.size + 100 * v.faces[1].verts.size\nassert mesh.verts.n[2] == 332")
+s.one("mesh.get_position_as_numpy", MESH + "assert mesh.get_position_as_numpy().shape == (4, 3)")
+s.works("ti.MeshInstance", MESH + "assert isinstance(mesh, ti.MeshInstance)")
+s.one("meshes without a patcher: ti.Mesh.from_arrays, ti.Mesh.load", MESH + "assert len(mesh.edges) == 6\nassert mesh.get_relation_as_numpy('CV').shape == (1, 4)", "new: computes all relations itself")
 
 s = Section("Textures, graphs, ahead-of-time compilation")
 TEXTURE = "t = ti.Texture(ti.Format.rgba8, (4, 4))\nf = ti.Vector.field(4, ti.f32, (4, 4))\nf.fill(1.0)\nt.from_field(f)\n"

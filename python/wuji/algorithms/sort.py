@@ -8,7 +8,7 @@ from ..exceptions import WujiRuntimeError, WujiTypeError
 from ..lang import dtypes, ops
 from ..lang.compound import MatrixType, NdarrayType, template
 from ..lang.dtypes import DataType
-from ..lang.field import ComponentField, Field, MatrixField, ScalarField, StructField
+from ..lang.field import Field, MatrixField, ScalarField, StructField
 from ..lang.func import func
 from ..lang.kernel import kernel
 from ..lang.ndarray import Ndarray, ndarray
@@ -153,7 +153,7 @@ def _read(source: Any) -> Ndarray:
     copy = ndarray(element, source.shape)
     if isinstance(source, Ndarray):
         copy.copy_from(source)
-    elif isinstance(source, ComponentField):
+    elif source._core() is None:
         copy.from_numpy(source.to_numpy())
     else:
         source._first.ready().read_into(copy._native)
@@ -163,7 +163,7 @@ def _read(source: Any) -> Ndarray:
 def _write(target: Any, data: Ndarray) -> None:
     if isinstance(target, Ndarray):
         target.copy_from(data)
-    elif isinstance(target, ComponentField):
+    elif target._core() is None:
         target.from_numpy(data.to_numpy())
     else:
         target._first.ready().write_from(data._native)

@@ -178,7 +178,7 @@ _INSTEAD = {
     "ad": "it is internal to Taichi's tapes; use `ti.ad.Tape` and `ti.ad.FwdMode`",
     "aot": "it belongs to ahead-of-time compilation, which is not implemented yet",
     "lang.enums": "it belongs to array boundaries: use `ti.types.ndarray(boundary='clamp')`",
-    "lang.mesh": "it belongs to meshes, which are not implemented yet",
+    "lang.mesh": "it is internal to Taichi's meshes; use `ti.Mesh.from_arrays` or `ti.Mesh.load`, and the members of the mesh",
     "lang.quant": "it is internal to Taichi's types; use `ti.types.quant.int`, `fixed` and `float`",
     "lang.texture": "use `ti.types.texture` and `ti.types.rw_texture`, and the methods of their values in kernels",
     "lang.source_builder": "external functions are not implemented; write them as `ti.func`",

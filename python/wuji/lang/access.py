@@ -65,6 +65,8 @@ def element_of_field(cx: Compilation, field: Field, indices: list[Any]) -> Any:
         raise WujiIndexError(
             f"Field with dim {rank} accessed with indices of dim {len(indices)}: {label(field.name)}"
         )
+    if field._order is not None:
+        indices = field._order.stored(cx, indices)
     return _element(cx, field, index_ids(indices))
 
 

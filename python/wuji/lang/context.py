@@ -61,6 +61,7 @@ class Compilation:
         self.bit_loops: list[tuple[str, int]] = []  # file and line of loops with `bit_vectorize`
         self.outermost = True  # whether a loop here would be outermost in the kernel
         self.inactive: list[Any] = []  # nodes under `ti.no_activate`
+        self.mesh_elements: tuple[Any, ...] = ()  # where the enclosing loops over meshes are
 
     def new_var(self, name: str, ty: Any) -> Var:
         from .values import Var

@@ -59,6 +59,8 @@ def describe(value: Any) -> str:
         return "None"
     if isinstance(value, (int, float)):
         return f"the number {value!r}"
+    if getattr(value, "_wuji_element", None):
+        return f"{value!r} of a mesh"
     return f"{value!r} of {type(value).__name__}"
 
 

@@ -28,6 +28,8 @@ from .struct_element import StructElement
 class Field(Companions):
     """Base class of all fields."""
 
+    _order: Any = None  # of attributes of a mesh: in which they are stored, if it is not that of the indices
+
     def __init__(self, name: str = "") -> None:
         Companions.__init__(self)
         self._name = name
@@ -291,7 +293,7 @@ class ScalarField(Field):
     def _copy(self, other: Any) -> None:
         if not isinstance(other, ScalarField):
             raise TypeError("a scalar field can only copy from another scalar field")
-        if other.dtype is self.dtype:
+        if other.dtype is self.dtype and other._order is None:
             self._leaf.ready().copy_from(other._leaf.ready())
         else:
             self.from_numpy(other.to_numpy())
@@ -574,7 +576,7 @@ class MatrixField(Field):
     def _copy(self, other: Any) -> None:
         if not isinstance(other, MatrixField) or other.type.shape != self.type.shape:
             raise WujiTypeError("a vector or matrix field can only copy from a field with the same element shape")
-        if self._leaf is not None and other._leaf is not None and other.type == self.type:
+        if self._leaf is not None and other._leaf is not None and other.type == self.type and other._order is None:
             self._leaf.ready().copy_from(other._leaf.ready())
         else:
             self.from_numpy(other.to_numpy())

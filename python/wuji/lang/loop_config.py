@@ -6,7 +6,6 @@ from typing import Any
 
 from ..exceptions import WujiTypeError
 from . import context
-from .missing import refuse
 from .ops import kernel_only
 
 
@@ -41,9 +40,21 @@ def loop_config(
 
 
 @kernel_only
-def mesh_local(*_: Any) -> None:
-    """Not implemented yet (meshes)."""
-    refuse("mesh_local", "meshes")
+def mesh_local(*attributes: Any) -> None:
+    """Accepted and ignored. Hint to cache attributes of a mesh in the next loop over it; the caches of the device do that here."""
+    from .field import Field
+
+    for attribute in attributes:
+        if not isinstance(attribute, Field):
+            raise WujiTypeError(f"`mesh_local` needs attributes of a mesh, such as `mesh.verts.x`, not {attribute!r}")
+
+
+@kernel_only
+def mesh_patch_idx() -> Any:
+    """Return the number of the patch that the element of the enclosing loop over a mesh belongs to."""
+    from .mesh.elements import patch_index
+
+    return patch_index()
 
 
 @kernel_only
@@ -52,6 +63,3 @@ def global_thread_idx() -> Any:
     from ..simt.block import global_thread_idx as number
 
     return number()
-
-
-mesh_patch_idx = mesh_local

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from ..exceptions import WujiSyntaxError, WujiTypeError
 from . import emit
+from .context import Compilation
 from .values import Expr
 
 
 class RangeVal:
-    """``range(low, high)`` in a kernel."""
+    """``range(low, high)`` in a kernel. ``item`` makes the loop variable from the index; without it, the index is the variable."""
 
-    __slots__ = ("axes",)
+    __slots__ = ("axes", "item")
 
-    def __init__(self, low: Any, high: Any) -> None:
+    def __init__(self, low: Any, high: Any, item: Callable[[Compilation, Expr], Any] | None = None) -> None:
         self.axes = [(low, high)]
+        self.item = item
 
     @staticmethod
     def of(args: list[Any]) -> RangeVal:

@@ -135,7 +135,7 @@ class Loops:
         label, ids = b.begin_foreach(over, **hints)
         cx.loop, before = object(), cx.loop
         cached, cx.__dict__["cached"] = cx.__dict__.get("cached", []), []
-        inactive = list(cx.inactive)
+        inactive, elements = list(cx.inactive), cx.mesh_elements
         for number in cached:
             b.cache(number)
         self.scope.push()
@@ -149,7 +149,7 @@ class Loops:
             self.loops.pop()
             self.depth -= 1
             self.scope.pop()
-            cx.loop = before
+            cx.loop, cx.mesh_elements = before, elements
             cx.inactive = [] if inactive else cx.inactive
         if b.end_foreach():
             raise WujiTypeError(
@@ -204,6 +204,12 @@ class Loops:
         return emit.convert(low, dtype).id, emit.convert(high, dtype).id
 
     def _bind_indices(self, node: ast.For, domain: Any, indices: list[Expr], grouped: bool) -> None:
+        if isinstance(domain, RangeVal) and domain.item is not None:
+            if grouped or not isinstance(node.target, ast.Name):
+                found = len(node.target.elts) if isinstance(node.target, (ast.Tuple, ast.List)) else 1
+                raise WujiSyntaxError(f"Mesh for should have 1 loop target, found {found}: a loop over elements of a mesh yields one element at a time" + ("; `ti.grouped` does not apply" if grouped else ""))
+            self.bind(node.target, domain.item(self.cx, indices[0]))
+            return
         if isinstance(domain, NDRange) and domain.nested:
             value = domain.shape_like(indices)
             self.bind(node.target, value)
@@ -242,6 +248,7 @@ class Loops:
             labels = [b.begin_block()]
         self.scope.push()
         self.depth += 1
+        elements = self.cx.mesh_elements
         continue_label = labels[-1] if bounds else None
         self.loops.append(Loop("serial", break_label if several else labels[0], continue_label))
         try:
@@ -251,6 +258,7 @@ class Loops:
             self.loops.pop()
             self.depth -= 1
             self.scope.pop()
+            self.cx.mesh_elements = elements
         for _ in bounds:
             b.end_for()
         if several or not bounds:

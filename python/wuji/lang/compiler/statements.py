@@ -163,6 +163,11 @@ class Statements:
                 ref.store(part)
         elif not is_device(value) and not self.depth:
             self.scope.redefine(target.id, value)
+        elif getattr(known, "_wuji_element", None):
+            raise WujiTypeError(
+                f"`{target.id}` is {emit.describe(known)}; it cannot be assigned to\n"
+                "  = help: use another name, or a variable for its `id`: `mesh.verts[id]` is the vertex with this number"
+            )
         else:
             raise WujiTypeError(
                 f"`{target.id}` is {emit.describe(known)}, a compile-time constant; it cannot be assigned to\n"
