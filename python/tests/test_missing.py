@@ -10,7 +10,7 @@ import wuji as ti
 from wuji.exceptions import NotYet
 
 NAMES: dict[Any, list[str]] = {
-    ti.aot: "export export_as Module GfxRuntime140".split(),
+    ti.aot: ["GfxRuntime140"],
 }
 
 

@@ -19,7 +19,7 @@ _TAICHI_ONLY = {
     "baseline": "stored Taichi's benchmark results; run Wuji's benchmarks with `cargo xtask bench`",
     "test": "ran Taichi's tests; run Wuji's with `cargo xtask test`",
     "lint": "linted Taichi's sources; use `ruff check` for your own",
-    "module": "generated C++ headers for AOT modules; ahead-of-time compilation is not implemented yet",
+    "module": "generated C++ headers for AOT modules of Taichi; save modules with `ti.aot.Module`, load them with `ti.aot.load`",
 }
 
 _EXAMPLES = """examples:

@@ -459,6 +459,14 @@ class Program:
         A use has the fields of the tree, and whether the kernel depends on active cells, activates and deactivates some.
         """
 
+def load_program(
+    world: World, text: str, file: str, trees: Sequence[Tree], arguments: Sequence[tuple[str, int]], any_arrays: bool
+) -> Program:
+    """Compile a kernel from the text of its module, for these trees. ``arguments`` are as in `Builder.finish`.
+
+    With ``any_arrays``, arrays may alias and have any strides, whatever the text says.
+    """
+
 @final
 class SparseMatrix:
     """A sparse matrix of f32 or f64. Arrays are contiguous with one axis; mismatches raise `ValueError` or `IndexError`."""

@@ -26,6 +26,7 @@ mod numbers;
 mod pictures;
 mod program;
 mod quantized;
+mod saved;
 mod scene;
 mod symbolic;
 mod tune;
@@ -61,6 +62,7 @@ fn native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<ndarray::Ndarray>()?;
     m.add_class::<builder::Builder>()?;
     m.add_class::<program::Program>()?;
+    m.add_function(wrap_pyfunction!(saved::load_program, m)?)?;
     linalg::register(m)?;
     symbolic::register(m)?;
     m.add_class::<window::Window>()?;

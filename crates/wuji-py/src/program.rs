@@ -353,8 +353,37 @@ impl Program {
     }
 }
 
+/// How the arguments of a call are passed: parameters `("p", number)` and arrays `("a", number)` in the order of the call. They must name
+/// each parameter and each array once. `slots` are those of the parameters.
+pub(crate) fn passing(
+    module: &Module,
+    arguments: &[(String, usize)],
+    slots: &[usize],
+) -> Result<Vec<Argument>, String> {
+    let mut passing = Vec::new();
+    for (kind, number) in arguments {
+        let argument = match kind.as_str() {
+            "p" => module.params.get(*number).map(|p| match p.ty {
+                Type::Scalar(scalar) => Argument::Number(scalar, slots[*number]),
+                ty => Argument::Flat(module.structs.flatten(ty), slots[*number]),
+            }),
+            "a" => array_number(module, *number).map(Argument::Array),
+            _ => None,
+        };
+        passing
+            .push(argument.ok_or_else(|| format!("the kernel has no parameter {kind}{number}"))?);
+    }
+    let mut each: Vec<_> = arguments.iter().collect();
+    each.sort();
+    each.dedup();
+    if each.len() != arguments.len() || each.len() != module.params.len() + module.arrays.len() {
+        return Err("the arguments must name each parameter and each array once".into());
+    }
+    Ok(passing)
+}
+
 /// Checks the number of an array; `None` if it does not exist.
-pub(crate) fn array_number(module: &Module, number: usize) -> Option<usize> {
+fn array_number(module: &Module, number: usize) -> Option<usize> {
     let array = Array::from_u32(u32::try_from(number).ok()?);
     module.arrays.is_valid(array).then_some(number)
 }

@@ -123,5 +123,14 @@ s.works(
     ".create_sequential .append",
     "@ti.kernel\ndef k(v: ti.f32):\n    pass\nb = ti.graph.GraphBuilder()\ns = b.create_sequential()\ns.dispatch(k, ti.graph.Arg(ti.graph.ArgKind.SCALAR, 'v', ti.f32))\nb.append(s)\nb.compile().run({'v': 1.0})",
 )
-s.refused("ti.aot.Module ti.aot.GfxRuntime140", "{}()")
+SAVED = "import tempfile, os\nx = ti.field(ti.i32, 4)\n@ti.kernel\ndef put(v: ti.i32):\n    for i in x:\n        x[i] = v\nm = ti.aot.Module()\nm.add_field('x', x)\n"
+LOAD = "with tempfile.TemporaryDirectory() as d:\n    path = os.path.join(d, 'a.tcm')\n    m.archive(path)\n    a = ti.aot.load(path)\n    m.save(os.path.join(d, 'b'))\n    b = ti.aot.load(os.path.join(d, 'b'))\n"
+s.works("ti.aot.Module .add_kernel .add_field .save .archive", SAVED + "m.add_kernel(put)\n" + LOAD + "b.kernels['put'](3)\nassert b.fields['x'][2] == 3 and a.fields['x'][2] == 0", "no fields with quantized types, no textures and argument packs; saved as textual IR, which runs on every backend")
+s.works(
+    ".add_kernel_template .instantiate",
+    SAVED + "@ti.kernel\ndef fill(f: ti.template(), v: ti.template()):\n    for i in f:\n        f[i] = v\nwith m.add_kernel_template(fill) as t:\n    t.instantiate(f=x, v=7)\n" + LOAD + "a.kernels['fill(f=x, v=7)']()\nassert a.fields['x'][0] == 7",
+)
+s.works(".add_graph", SAVED + "g = ti.graph.GraphBuilder()\ng.dispatch(put, ti.graph.Arg(ti.graph.ArgKind.SCALAR, 'v', ti.i32))\nm.add_graph('g', g.compile())\n" + LOAD + "a.graphs['g'].run({'v': 5})\nassert a.fields['x'][1] == 5")
+s.one("ti.aot.load: run a saved module", SAVED + "m.add_kernel(put)\n" + LOAD + "assert list(a.kernels) == ['put']", "new: Taichi loads modules in C++ only")
+s.refused("ti.aot.GfxRuntime140", "{}()", "metadata of SPIR-V modules")
 s.works("ti.DeviceCapability", "ti.DeviceCapability", "names only", partly=True)

@@ -1,13 +1,14 @@
-"""Ahead-of-time compilation. Placeholders: not implemented yet."""
+"""Ahead-of-time compilation: kernels, graphs and fields that are saved, and run without their source."""
 
 from __future__ import annotations
 
 import enum
 from typing import Any
 
-from ..lang.missing import function, refuse
-
-_FEATURE = "ahead-of-time compilation"
+from ..lang.missing import refuse
+from .exports import export, export_as, exported
+from .loaded import LoadedKernel, LoadedModule, load
+from .module import KernelTemplate, Module
 
 
 class DeviceCapability(str, enum.Enum):
@@ -41,28 +42,11 @@ class DeviceCapability(str, enum.Enum):
     spirv_has_no_integer_wrap_decoration = "spirv_has_no_integer_wrap_decoration"
 
 
-class Module:
-    """An AOT module: kernels, graphs and fields saved for use without Python."""
-
-    def __init__(self, arch: Any = None, caps: Any = None) -> None:
-        refuse("ti.aot.Module", _FEATURE)
-
-    add_kernel = function("ti.aot.Module.add_kernel", _FEATURE)
-    add_kernel_template = function("ti.aot.Module.add_kernel_template", _FEATURE)
-    add_graph = function("ti.aot.Module.add_graph", _FEATURE)
-    add_field = function("ti.aot.Module.add_field", _FEATURE)
-    save = function("ti.aot.Module.save", _FEATURE)
-    archive = function("ti.aot.Module.archive", _FEATURE)
-
-
 class GfxRuntime140:
-    """Metadata of a saved AOT module."""
+    """Metadata of an AOT module of Taichi's SPIR-V backends."""
 
     def __init__(self, *_: Any, **__: Any) -> None:
-        refuse("ti.aot.GfxRuntime140", _FEATURE)
+        refuse("ti.aot.GfxRuntime140", "modules of SPIR-V code; `ti.aot.load` reads modules of Wuji")
 
 
-export = function("ti.aot.export", _FEATURE)
-export_as = function("ti.aot.export_as", _FEATURE)
-
-__all__ = ["DeviceCapability", "GfxRuntime140", "Module", "export", "export_as"]
+__all__ = ["DeviceCapability", "GfxRuntime140", "KernelTemplate", "LoadedKernel", "LoadedModule", "Module", "export", "export_as", "exported", "load"]

@@ -40,7 +40,7 @@ def index_ids(indices: list[Any]) -> tuple[int, ...]:
 
 def leaf_number(cx: Compilation, leaf: Leaf) -> int:
     native = leaf.ready()
-    number = cx.field_number(native.tree, leaf.number)
+    number = cx.field_number(native.tree, leaf.number, leaf.node)
     if number not in cx.leaves:
         cx.leaves[number] = leaf
         if leaf.node is not None and leaf.node.is_sparse:
@@ -224,7 +224,7 @@ def cell_number(cx: Compilation, node: SNode) -> int:
     cells = node._cells()
     if node.is_sparse:
         cx.cells_of(node)
-    return cx.field_number(cells.tree, node.cells_number)
+    return cx.field_number(cells.tree, node.cells_number, node)
 
 
 def _node_of(thing: Any, what: str) -> SNode:

@@ -48,6 +48,7 @@ class Compilation:
         self.files: dict[str, int] = {}
         self.location: tuple[str, int] = ("", 0)  # file and line of the current statement
         self.trees: list[Any] = []  # keeps the keys of `fields` valid
+        self.nodes: list[SNode | None] = []  # a node of each tree
         self.fields: dict[int, int] = {}  # id of a tree -> number of its first field in this kernel
         self.leaves: dict[int, Leaf] = {}  # number of a field in this kernel -> the field
         self.reads: set[tuple[str, int]] = set()  # places that the kernel loads from, except as constants
@@ -85,12 +86,13 @@ class Compilation:
         root = node.path_from_root()[0]
         return self.sparse.setdefault(id(root._structure), SparseAccess(root))
 
-    def field_number(self, tree: Any, number: int) -> int:
-        """Return the number of a tree's field in this kernel."""
+    def field_number(self, tree: Any, number: int, node: SNode | None = None) -> int:
+        """Return the number of a tree's field in this kernel. ``node`` is one of its nodes."""
         first = self.fields.get(id(tree))
         if first is None:
             first = self.fields[id(tree)] = self.builder.tree(tree)
             self.trees.append(tree)
+            self.nodes.append(node)
         return first + number
 
 

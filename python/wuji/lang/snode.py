@@ -421,7 +421,7 @@ class Leaf:
     They are not quantized if it is.
     """
 
-    __slots__ = ("dual", "grad", "group", "key", "kind", "name", "native", "needed", "node", "number", "offset", "pack", "quantized", "type")
+    __slots__ = ("constant", "dual", "grad", "group", "key", "kind", "name", "native", "needed", "node", "number", "offset", "pack", "quantized", "type")
 
     def __init__(self, name: str, type: str, kind: str = "", quantized: tuple[QuantizedType, ...] = ()) -> None:
         self.name = name
@@ -429,6 +429,7 @@ class Leaf:
         self.quantized = quantized  # how it is stored: as `type`, or as one type for all scalars, or as one for each
         self.pack: Pack | None = None  # the word it is packed in
         self.group: int | None = None  # the numbers in this word with which it shares an exponent
+        self.constant = False  # whether its elements never change: they are saved with kernels that use it
         self.kind = kind  # "grad", "dual" or "grad.dual" if it is a companion itself
         self.grad: Leaf | None = None
         self.dual: Leaf | None = None

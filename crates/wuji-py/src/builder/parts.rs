@@ -4,7 +4,7 @@ use super::frame::{Frame, Owner};
 use super::{Builder, Invalid};
 use crate::convert::parse_type;
 use crate::error::raised;
-use crate::program::{Argument, array_number};
+use crate::program::{Argument, passing};
 use pyo3::prelude::*;
 use smallvec::SmallVec;
 use wuji::{Error, Position};
@@ -304,28 +304,7 @@ impl Builder {
         arguments: &[(String, usize)],
         slots: &[usize],
     ) -> PyResult<Vec<Argument>> {
-        let mut passing = Vec::new();
-        for (kind, number) in arguments {
-            let argument = match kind.as_str() {
-                "p" => self.m.params.get(*number).map(|p| match p.ty {
-                    Type::Scalar(scalar) => Argument::Number(scalar, slots[*number]),
-                    ty => Argument::Flat(self.m.structs.flatten(ty), slots[*number]),
-                }),
-                "a" => array_number(&self.m, *number).map(Argument::Array),
-                _ => None,
-            };
-            passing.push(argument.ok_or_else(|| {
-                self.invalid(format!("the kernel has no parameter {kind}{number}"))
-            })?);
-        }
-        let mut each: Vec<_> = arguments.iter().collect();
-        each.sort();
-        each.dedup();
-        if each.len() != arguments.len() || each.len() != self.m.params.len() + self.m.arrays.len()
-        {
-            return Err(self.invalid("the arguments must name each parameter and each array once"));
-        }
-        Ok(passing)
+        passing(&self.m, arguments, slots).map_err(|what| self.invalid(what))
     }
 }
 

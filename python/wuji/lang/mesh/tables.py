@@ -42,6 +42,7 @@ class Tables:
             values = make()
             wide = values.size and int(values.max()) > np.iinfo(np.int32).max
             known = ScalarField(dtypes.i64 if wide else dtypes.i32, name)
+            known._leaf.constant = True
             # An empty table has an element that no loop reaches.
             allocate(known, values.shape if values.size else (1,) * values.ndim, None, None)
             if values.size:
