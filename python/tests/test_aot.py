@@ -468,6 +468,9 @@ def test_damaged_files(saved: Path, tmp_path: Path) -> None:
         (good.replace("i: 4", "i: 400"), "W0118"),
         (good.replace("store f0[v1], v0", "store f0[v1], v9"), "W00"),
         (good.replace("v0: i32", "v0: f32"), "W0"),
+        # Only the compiler may state that an access needs no check.
+        (good.replace("store f0", "store.inbounds f0"), "W0531"),
+        (good.replace("store f0", "store.known_active f0"), "W0531"),
     ):
         wir.write_text(text)
         with pytest.raises(ti.WujiError) as caught:

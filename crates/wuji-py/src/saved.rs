@@ -9,6 +9,7 @@ use pyo3::prelude::*;
 use wuji::dynamic::{Kernel, compile_aside};
 use wuji::{Error, Result};
 use wuji_ir::module::Module;
+use wuji_ir::ops::{Activation, Guard, Op, Stage};
 
 /// Compiles a kernel from the text of its module, for these trees.
 ///
@@ -49,6 +50,9 @@ fn read(text: &str, file: &str) -> Result<Module> {
     if module.kernel.is_none() {
         return Err(damaged(file, "it has no kernel"));
     }
+    if let Some(why) = foreign(&module) {
+        return Err(damaged(file, why));
+    }
     // A launch finds the fields of a tree by the first one.
     let mut last = None;
     for (field, data) in &module.fields {
@@ -61,6 +65,29 @@ fn read(text: &str, file: &str) -> Result<Module> {
         last = Some(data.tree);
     }
     Ok(module)
+}
+
+/// What in a module no frontend makes: only passes may state that an access needs no check, or access memory by its address.
+fn foreign(module: &Module) -> Option<&'static str> {
+    if !module.tasks.is_empty() {
+        return Some("it is compiled");
+    }
+    for inst in module.funcs.values().flat_map(|f| f.insts.values()) {
+        if !matches!(inst.op.info().stage, Stage::Frontend | Stage::Any) {
+            return Some("it has instructions that only the compiler makes");
+        }
+        if let Op::Load(access)
+        | Op::Store(access)
+        | Op::Atomic(_, access)
+        | Op::CompareExchange(access) = &inst.op
+        {
+            let proved = access.activation == Activation::KnownActive;
+            if proved || access.guard == Guard::InBounds {
+                return Some("it has accesses that are not checked");
+            }
+        }
+    }
+    None
 }
 
 fn damaged(file: &str, why: &str) -> Error {
