@@ -18,6 +18,7 @@ mod sparse;
 mod starts;
 mod study;
 mod symbolic;
+mod tiers;
 mod transfer;
 mod workloads;
 
@@ -190,6 +191,7 @@ fn bench(options: &Options) -> Result<(), String> {
     studies.extend(flow::all());
     studies.extend(symbolic::all());
     studies.extend(forms::all());
+    studies.extend(tiers::all());
     studies.retain(|study| wanted(study.name()));
     if options.list {
         let list = |name, size, metric| println!("{name:<21} {size:<16} {metric}");

@@ -103,6 +103,8 @@ enum Tier {
     Fast,
     /// Optimized code.
     Best,
+    /// Optimized code that is not vectorized.
+    Scalar,
 }
 
 /// Inputs and expected outputs of a run.
@@ -169,6 +171,7 @@ impl Run {
                 Tier::Auto => wuji_runtime::Tier::Auto,
                 Tier::Fast => wuji_runtime::Tier::Fast,
                 Tier::Best => wuji_runtime::Tier::Best,
+                Tier::Scalar => wuji_runtime::Tier::Scalar,
             },
             time_limit: self.time_limit,
             ..DeviceOptions::default()

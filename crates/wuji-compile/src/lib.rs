@@ -17,6 +17,6 @@ pub use options::{Bounds, Math, Options, Target};
 pub use passes::{Cx, PASSES, Pass, PassKind};
 pub use pipeline::{
     FIRST_PASSES, LATE_PASSES, Lowered, compile, compile_quickly, compile_with,
-    compile_with_progress, first_code, improve, run_pass, serial_loops_left, step,
+    compile_with_progress, explain, first_code, improve, run_pass, serial_loops_left, step,
 };
-pub use remark::{Decision, Enclosing, Remark, Reversal, WordWrite};
+pub use remark::{Decision, Enclosing, KeptCode, Remark, Reversal, WordWrite};

@@ -113,7 +113,7 @@ pub fn compile_with_progress(
 }
 
 /// Prints remarks about loops, if the environment requests it.
-pub(crate) fn explain(remarks: &[Remark]) {
+pub fn explain(remarks: &[Remark]) {
     if std::env::var_os("WUJI_EXPLAIN").is_some_and(|v| v == "1") {
         for remark in remarks {
             let _ = writeln!(std::io::stderr(), "{remark}");

@@ -94,6 +94,24 @@ pub enum Decision {
         /// The number of loops.
         loops: u32,
     },
+    /// Code of the best tier was measured to be slower than other code of the task, which is kept.
+    Slower {
+        /// The code that is kept.
+        kept: KeptCode,
+        /// Whether the slower code is vectorized.
+        vectorized: bool,
+        /// Its time, in percent of the time of the code that is kept.
+        percent: u32,
+    },
+}
+
+/// Code of a task that was measured to be faster than vectorized code.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum KeptCode {
+    /// Code of the first tier.
+    First,
+    /// Code that is optimized, but not vectorized.
+    Scalar,
 }
 
 /// What makes a loop of a kernel serial.
@@ -249,6 +267,26 @@ impl fmt::Display for Decision {
                 f,
                 "{loops} inner loops are flattened: their trip counts are divergent"
             ),
+            Decision::Slower {
+                kept,
+                vectorized,
+                percent,
+            } => {
+                let slower = if *vectorized {
+                    "vectorized code"
+                } else {
+                    "optimized code"
+                };
+                let kept = match kept {
+                    KeptCode::First => "the code of the first tier",
+                    KeptCode::Scalar => "scalar code",
+                };
+                let times = f64::from(*percent) / 100.0;
+                write!(
+                    f,
+                    "{slower} took {times:.1} times as long as {kept}, which is kept"
+                )
+            }
             Decision::Serial(Enclosing::While) => write!(
                 f,
                 "one thread: the loop is under a `while`, and its iterations may depend on each other; to run them in parallel, make it a kernel of its own, and launch that in a loop"

@@ -280,6 +280,25 @@ impl Jit {
         })
     }
 
+    /// Like [`Jit::build_in_background`], for one task.
+    pub fn build_task_in_background(
+        &self,
+        lowered: &Lowered,
+        task: usize,
+        stopped: &(dyn Fn() -> bool + Sync),
+    ) -> Result<Object> {
+        let started = Instant::now();
+        let symbols: Vec<String> = symbols(lowered).into_iter().skip(task).take(1).collect();
+        let (code, mut timings) =
+            on_large_stack(|| self.build_part(lowered, &[task], &symbols, Effort::Full, stopped))?;
+        timings.total = started.elapsed();
+        Ok(Object {
+            code: vec![code],
+            symbols,
+            timings,
+        })
+    }
+
     /// Compiles a kernel. Threads compile its tasks in parallel, one LLVM module per thread.
     pub fn build(&self, lowered: &Lowered) -> Result<Object> {
         self.build_with(lowered, self.options.effort)

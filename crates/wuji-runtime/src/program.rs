@@ -99,7 +99,7 @@ impl Program {
         self.executable.made()?.tier()
     }
 
-    /// The current machine code of the host, if there is any.
+    /// The machine code of the host that the program started with, if there is any.
     pub fn compiled(&self) -> Option<&CompiledKernel> {
         self.executable.made()?.machine_code()
     }

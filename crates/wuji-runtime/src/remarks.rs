@@ -1,7 +1,7 @@
 //! Remarks about the parallel loops of kernels.
 
 use std::fmt;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 use wuji_compile::Remark;
 
 /// The remarks of one kernel, computed lazily.
@@ -9,6 +9,8 @@ pub(crate) struct Remarks {
     known: OnceLock<Vec<Remark>>,
     /// Computes them, unless that has become impossible.
     find: Option<Box<dyn Fn() -> Option<Vec<Remark>> + Send + Sync>>,
+    /// Remarks about measurements, at most one for each task.
+    measured: Mutex<Vec<Remark>>,
 }
 
 impl fmt::Debug for Remarks {
@@ -22,6 +24,7 @@ impl Remarks {
         Remarks {
             known: OnceLock::from(remarks),
             find: None,
+            measured: Mutex::default(),
         }
     }
 
@@ -30,6 +33,7 @@ impl Remarks {
         Remarks {
             known: OnceLock::new(),
             find: Some(Box::new(find)),
+            measured: Mutex::default(),
         }
     }
 
@@ -40,7 +44,17 @@ impl Remarks {
         {
             self.set(&found);
         }
-        self.known.get().cloned().unwrap_or_default()
+        let mut all = self.known.get().cloned().unwrap_or_default();
+        let measured = self.measured.lock();
+        all.extend_from_slice(&measured.unwrap_or_else(PoisonError::into_inner));
+        all
+    }
+
+    /// Adds a remark about a measurement, in place of an earlier one about the same task.
+    pub(crate) fn add_measured(&self, remark: Remark) {
+        let mut all = self.measured.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|r| r.task != remark.task);
+        all.push(remark);
     }
 
     pub(crate) fn set(&self, remarks: &[Remark]) {

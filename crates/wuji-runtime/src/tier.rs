@@ -14,10 +14,12 @@ pub enum Tier {
     Fast,
     /// The best code from the first launch on, which waits for it.
     Best,
+    /// As `Best`, but not vectorized: for comparisons.
+    Scalar,
 }
 
 impl Tier {
-    /// Replaces `Auto` by the tier in the environment variable `WUJI_TIER`: `auto`, `fast` or `best`.
+    /// Replaces `Auto` by the tier in the environment variable `WUJI_TIER`: `auto`, `fast`, `best` or `scalar`.
     pub(crate) fn or_asked(self) -> Result<Tier> {
         let Some(asked) = std::env::var_os("WUJI_TIER").filter(|_| self == Tier::Auto) else {
             return Ok(self);
@@ -26,11 +28,12 @@ impl Tier {
             Some("" | "auto") => Ok(Tier::Auto),
             Some("fast") => Ok(Tier::Fast),
             Some("best") => Ok(Tier::Best),
+            Some("scalar") => Ok(Tier::Scalar),
             _ => Err(Error::new(
                 "W0115",
                 format!("WUJI_TIER is {asked:?}, which is not a tier"),
             )
-            .help("the tiers are `auto`, `fast` and `best`")),
+            .help("the tiers are `auto`, `fast`, `best` and `scalar`")),
         }
     }
 
@@ -38,7 +41,16 @@ impl Tier {
     pub(crate) fn first_effort(self) -> Effort {
         match self {
             Tier::Auto | Tier::Fast => Effort::Fast,
-            Tier::Best => Effort::Full,
+            Tier::Best | Tier::Scalar => Effort::Full,
+        }
+    }
+
+    /// The name in tables, traces and files.
+    pub(crate) fn label(self) -> &'static str {
+        match self {
+            Tier::Auto | Tier::Fast => "fast",
+            Tier::Best => "best",
+            Tier::Scalar => "scalar",
         }
     }
 }

@@ -85,7 +85,7 @@ pub use layout::{MemoryReport, Node, NodeReport, Tree, WorldReport};
 pub use lazy::{FlowGraph, LazyStatistics};
 pub use nd_array::NdArray;
 pub use world::{World, WorldBuilder};
-pub use wuji_compile::{Decision, Math, Remark};
+pub use wuji_compile::{Decision, KeptCode, Math, Remark};
 pub use wuji_ir::{Error, Position, Result};
 pub use wuji_macros::{Element, Fields, func, kernel};
 pub use wuji_runtime::cache::{Cache, Choice as CacheChoice};

@@ -487,7 +487,7 @@ impl WorldBuilder {
     /// By default kernels start in a first tier that compiles in a third of the time or less. A hot kernel, one that has run for
     /// as long as its compilation took, is compiled again in the background; the better code replaces the old one between two
     /// chunks, even in the middle of a launch. [`Tier::Best`] waits for the best code at the first launch; [`Tier::Fast`] never
-    /// compiles it. Both tiers give the same bits, in every math mode, except for float reductions over parallel loops, whose order is
+    /// compiles it. Versions of a task are measured against each other, and the fastest is kept; `explain` says so. All tiers give the same bits, in every math mode, except for float reductions over parallel loops, whose order is
     /// unspecified; [`deterministic`](WorldBuilder::deterministic) worlds fix it, and use the best tier.
     ///
     /// ```

@@ -2,7 +2,7 @@
 
 use super::format::{Writer, open};
 use std::time::Duration;
-use wuji_compile::{Decision, Enclosing, Remark, Reversal, WordWrite};
+use wuji_compile::{Decision, Enclosing, KeptCode, Remark, Reversal, WordWrite};
 use wuji_ir::diag::Position;
 use wuji_ir::module::Module;
 use wuji_llvm::{Object, Timings};
@@ -130,6 +130,19 @@ impl Entry {
                     out.number(12);
                     out.number((*loops).into());
                 }
+                Decision::Slower {
+                    kept,
+                    vectorized,
+                    percent,
+                } => {
+                    out.number(13);
+                    out.number(match kept {
+                        KeptCode::First => 0,
+                        KeptCode::Scalar => 1,
+                    });
+                    out.number((*vectorized).into());
+                    out.number((*percent).into());
+                }
             }
         }
         out.finish()
@@ -202,6 +215,15 @@ impl Entry {
                 },
                 12 => Decision::Flattened {
                     loops: number(r.number()?)?,
+                },
+                13 => Decision::Slower {
+                    kept: match r.number()? {
+                        0 => KeptCode::First,
+                        1 => KeptCode::Scalar,
+                        _ => return Err("it is malformed"),
+                    },
+                    vectorized: r.number()? != 0,
+                    percent: number(r.number()?)?,
                 },
                 _ => return Err("it is malformed"),
             };

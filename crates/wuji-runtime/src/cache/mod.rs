@@ -12,11 +12,13 @@ mod data;
 mod entry;
 mod folder;
 mod format;
+mod kept;
 mod slot;
 
 pub use checksum::checksum;
 pub(crate) use entry::Entry;
 pub use folder::Choice;
+pub(crate) use kept::{KeptEntry, KeptTask};
 pub(crate) use slot::CacheSlot;
 
 use crate::log::{Level, Log};
@@ -83,11 +85,11 @@ impl Key {
     }
 
     fn file(&self, tier: Tier) -> String {
-        let tier = match tier {
-            Tier::Auto | Tier::Fast => "fast",
-            Tier::Best => "best",
-        };
-        format!("{:016x}-{tier}.{SUFFIX}", checksum(self.0.as_bytes()))
+        self.file_of(tier.label())
+    }
+
+    fn file_of(&self, what: &str) -> String {
+        format!("{:016x}-{what}.{SUFFIX}", checksum(self.0.as_bytes()))
     }
 }
 

@@ -71,6 +71,11 @@ fn entry(jit: &Jit, times: u32) -> (Key, Entry) {
         Decision::Serial(wuji_compile::Enclosing::If),
         Decision::NoBits("why not".into()),
         Decision::Flattened { loops: 2 },
+        Decision::Slower {
+            kept: wuji_compile::KeptCode::Scalar,
+            vectorized: true,
+            percent: 190,
+        },
         Decision::SortedSums {
             field: "x".into(),
             elements: 216,

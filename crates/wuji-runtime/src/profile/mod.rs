@@ -81,7 +81,7 @@ pub struct Part {
 /// How code of a kernel was compiled, or found in the cache.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Compilation {
-    /// `Fast` or `Best`.
+    /// `Fast`, `Best` or `Scalar`.
     pub tier: Tier,
     /// Whether the code was found in the cache on disk.
     pub cached: bool,
@@ -125,7 +125,7 @@ pub struct KernelHistory {
     pub parts: Vec<Part>,
     /// Launches, including those while the profiler was off.
     pub launches: u64,
-    /// Its compilations: one, or two if it became hot.
+    /// Its compilations: one, or two if it became hot; and scalar code of tasks whose vectorized code gained little.
     pub compilations: Vec<Compilation>,
     /// The number of its tasks.
     pub task_count: usize,
@@ -164,7 +164,7 @@ impl Kernel {
     }
 
     /// The name of a task, by its index in the code.
-    fn task(&self, number: u32) -> (&str, Option<&Position>) {
+    pub(crate) fn task(&self, number: u32) -> (&str, Option<&Position>) {
         match self.tasks.get(number as usize) {
             Some((name, at)) if !name.is_empty() => (name, at.as_ref()),
             _ => (&self.name, None),
@@ -351,10 +351,7 @@ impl fmt::Display for KernelHistory {
             } else {
                 "compiled"
             };
-            let tier = match c.tier {
-                Tier::Auto | Tier::Fast => "fast",
-                Tier::Best => "best",
-            };
+            let tier = c.tier.label();
             let ms = c.time.as_secs_f64() * 1e3;
             write!(f, "; {tier} code {how} in {ms:.1} ms")?;
         }

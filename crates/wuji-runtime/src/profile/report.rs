@@ -1,7 +1,6 @@
 //! The profile as tables.
 
 use super::{KernelHistory, TaskTimes};
-use crate::tier::Tier;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
@@ -143,19 +142,16 @@ impl fmt::Display for Report {
         writeln!(f)?;
         writeln!(
             f,
-            "{:>10}  {:<4}  {:<8}  {:>8}  kernel",
+            "{:>10}  {:<6}  {:<8}  {:>8}  kernel",
             "ms", "tier", "from", "bytes"
         )?;
         for k in &self.kernels {
             for c in &k.compilations {
-                let tier = match c.tier {
-                    Tier::Auto | Tier::Fast => "fast",
-                    Tier::Best => "best",
-                };
+                let tier = c.tier.label();
                 let from = if c.cached { "cache" } else { "compiler" };
                 writeln!(
                     f,
-                    "{:>10.2}  {tier:<4}  {from:<8}  {:>8}  {}",
+                    "{:>10.2}  {tier:<6}  {from:<8}  {:>8}  {}",
                     ms(c.time),
                     c.bytes,
                     k.name

@@ -1,7 +1,6 @@
 //! The profile as a Chrome trace: a list of events in JSON, with times in microseconds.
 
 use super::{Event, Events, Kernel, lock};
-use crate::tier::Tier;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,10 +14,7 @@ pub(super) fn json(kernels: &[Arc<Kernel>], events: &Events) -> String {
     })];
     for kernel in kernels {
         for c in lock(&kernel.compilations).iter() {
-            let tier = match c.tier {
-                Tier::Auto | Tier::Fast => "fast",
-                Tier::Best => "best",
-            };
+            let tier = c.tier.label();
             let from = if c.cached { "cache" } else { "compiler" };
             let args = json!({ "tier": tier, "from": from, "bytes": c.bytes });
             let time = (c.begin, c.time);

@@ -1,4 +1,4 @@
-//! Both tiers of code give the same results, and code is replaced during running launches.
+//! All tiers of code give the same results, and code is replaced during running launches.
 
 use crate::process::only;
 use std::fmt::Write;
@@ -87,7 +87,7 @@ fn bits(memory: &Memory) -> Vec<u32> {
 
 #[test]
 fn forced_tiers() {
-    for (tier, threads) in [(Tier::Fast, 1), (Tier::Best, 2)] {
+    for (tier, threads) in [(Tier::Fast, 1), (Tier::Best, 2), (Tier::Scalar, 2)] {
         let device = device(tier, threads);
         let program = device.load(slow_increment(), &Options::default()).unwrap();
         let x = memory(&device, |k| k as f32);
@@ -158,9 +158,9 @@ fn a_long_launch_switches_to_better_code() {
     }
 }
 
-/// In strict mode: the same bits from both tiers, on one thread and several.
+/// In strict mode: the same bits from all tiers, on one thread and several.
 #[test]
-fn both_tiers_give_the_same_bits() {
+fn all_tiers_give_the_same_bits() {
     let bodies = [
         "v2: f32 = mul v1, v1\nv3: f32 = const 0.3\nv4: f32 = mul v2, v3\nv5: f32 = add v4, v1\nv6: f32 = div v5, v3\nv9: f32 = sub v6, v2",
         "v2: f32 = sin v1\nv3: f32 = exp v2\nv4: f32 = mul v3, v2\nv5: f32 = sub v1, v4\nv6: f32 = sqrt v3\nv9: f32 = add v5, v6",
@@ -186,6 +186,7 @@ fn both_tiers_give_the_same_bits() {
         assert_eq!(result(Tier::Fast, 1), expected, "{body}");
         assert_eq!(result(Tier::Fast, 3), expected, "{body}");
         assert_eq!(result(Tier::Best, 3), expected, "{body}");
+        assert_eq!(result(Tier::Scalar, 3), expected, "{body}");
     }
 }
 

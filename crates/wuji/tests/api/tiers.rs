@@ -1,4 +1,4 @@
-//! Both tiers of a kernel give the same bits.
+//! All tiers of a kernel give the same bits.
 
 use wuji::prelude::*;
 
@@ -48,12 +48,15 @@ fn bits(run: Run, math: Math, tier: Tier) -> Vec<u32> {
 }
 
 #[test]
-fn both_tiers_round_alike() {
+fn all_tiers_round_alike() {
     for run in [arithmetic as Run, functions] {
         for math in [Math::Strict, Math::Contract, Math::Fast] {
-            let (first, best) = (bits(run, math, Tier::Fast), bits(run, math, Tier::Best));
-            let differ = first.iter().zip(&best).filter(|(a, b)| a != b).count();
-            assert_eq!(differ, 0, "{math:?}");
+            let best = bits(run, math, Tier::Best);
+            for tier in [Tier::Fast, Tier::Scalar] {
+                let other = bits(run, math, tier);
+                let differ = other.iter().zip(&best).filter(|(a, b)| a != b).count();
+                assert_eq!(differ, 0, "{math:?} {tier:?}");
+            }
         }
     }
 }

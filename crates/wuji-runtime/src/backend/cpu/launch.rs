@@ -1,9 +1,10 @@
 //! A launch of compiled code.
 
+use super::background::Background;
 use super::copies::CopyLaunch;
 use super::pool::Pool;
 use super::program::NativeProgram;
-use super::tiered::{Background, TieredCode};
+use super::tiered::TieredCode;
 use crate::array::ArrayArg;
 use crate::backend::LaunchRequest;
 use crate::backend::tasks::{ChunkPlan, TaskPlan, Word, read_temp, units};
@@ -121,6 +122,7 @@ impl NativeLaunch<'_> {
                 code: &self.native.code,
                 background: self.background,
                 number: task.number,
+                units,
                 interrupt: (!keeps_up).then_some(interrupt),
                 started,
                 flush: self.native.flush,
@@ -191,8 +193,17 @@ impl NativeLaunch<'_> {
             code.run(context, begin, end);
         };
         let Some(grain) = grain else {
-            if units > 0 {
-                run(0, units as i64);
+            // One thread. Code can change between two chunks, and versions are compared chunk by chunk.
+            let measured = !deterministic && code.code.versions.is_measured(code.number);
+            let cut = plan
+                .filter(|_| measured)
+                .and_then(|p| trial_grain(p, units));
+            let grain = cut.unwrap_or(units).max(1);
+            let mut begin = 0;
+            while begin < units {
+                let end = begin.saturating_add(grain).min(units);
+                run(begin as i64, end as i64);
+                begin = end;
             }
             return Ok(());
         };
@@ -243,6 +254,8 @@ struct TaskCode<'a> {
     background: &'a Background,
     /// Its index in the code.
     number: usize,
+    /// All units of the task.
+    units: u64,
     /// What ends it between two chunks; `None`: nothing does.
     interrupt: Option<StopFlag<'a>>,
     /// When the launch began, if the kernel may become hot.
@@ -264,7 +277,9 @@ impl TaskCode<'_> {
         {
             self.background.ask(self.code);
         }
-        let Some(task) = self.code.task(self.number) else {
+        let units = (end - begin) as u64;
+        let whole = units == self.units;
+        let (Some(task), measured) = self.code.choose(self.number, units, whole) else {
             // All tiers of a program have the same number of tasks.
             return;
         };
@@ -273,6 +288,12 @@ impl TaskCode<'_> {
             // the call, and the units are within the task's.
             unsafe { task(context, begin, end) }
         });
+        if let Some(measured) = measured
+            && !self.interrupt.is_some_and(StopFlag::is_set)
+            && let Some((task, step)) = self.code.versions.note(measured)
+        {
+            self.background.follow(self.code, task, step);
+        }
     }
 }
 
@@ -338,6 +359,16 @@ fn grain_of(plan: &ChunkPlan, units: u64, threads: u64) -> Option<u64> {
     (grain < units).then_some(grain)
 }
 
+/// Units per chunk of a task that runs on one thread, while its code may change; `None` if it is too small.
+fn trial_grain(plan: &ChunkPlan, units: u64) -> Option<u64> {
+    let per_unit = |iterations: u64| iterations.div_ceil(plan.unit).max(1);
+    let grain = units.div_ceil(CHUNKS_PER_THREAD);
+    let grain = grain
+        .min(per_unit(CHUNK_MAX))
+        .max(per_unit(plan.grain_size));
+    (grain < units).then_some(grain)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -351,6 +382,21 @@ mod tests {
             grain_size: 128,
             cooperative: false,
         }
+    }
+
+    #[test]
+    fn trials_cut_tasks_of_one_thread() {
+        let serial = ChunkPlan {
+            serial: true,
+            ..plan(1, None)
+        };
+        assert_eq!(grain_of(&serial, 1 << 18, 1), None);
+        assert_eq!(trial_grain(&serial, 1 << 18), Some(1 << 12));
+        assert_eq!(trial_grain(&serial, 1000), Some(128));
+        assert_eq!(trial_grain(&serial, 128), None);
+        assert_eq!(trial_grain(&serial, 0), None);
+        assert_eq!(trial_grain(&plan(320, None), 640), Some(10));
+        assert_eq!(trial_grain(&serial, 1 << 40), Some(CHUNK_MAX));
     }
 
     #[test]

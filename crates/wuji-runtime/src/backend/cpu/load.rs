@@ -1,9 +1,10 @@
 //! Loads modules on the CPU: code from the cache, or from the compiler.
 
 use super::program::NativeProgram;
-use super::tiered::{Origin, TieredCode};
+use super::tiered::{Origin, RevivedCode, TieredCode};
+use super::versions::CodeVersion;
 use crate::backend::{BackendEnv, CodeTime, DeferredExecutable, Loaded};
-use crate::cache::{Cache, CacheSlot, Entry};
+use crate::cache::{Cache, CacheSlot, Entry, KeptTask};
 use crate::flush::Flush;
 use crate::interrupt;
 use crate::log::{Level, Log};
@@ -17,7 +18,7 @@ use std::time::Duration;
 use wuji_compile::{Lowered, Options, PASSES};
 use wuji_ir::Result;
 use wuji_ir::module::Module;
-use wuji_llvm::{Jit, Object};
+use wuji_llvm::{CompiledKernel, Jit, Object};
 
 /// Loads modules for the CPU.
 #[derive(Clone)]
@@ -55,6 +56,7 @@ impl Loader {
             Tier::Auto => &[Tier::Best, Tier::Fast],
             Tier::Fast => &[Tier::Fast],
             Tier::Best => &[Tier::Best],
+            Tier::Scalar => &[Tier::Scalar],
         };
         if let Some(slot) = &slot {
             for found in tiers {
@@ -99,21 +101,32 @@ impl Loader {
             backend: *kernel.timings(),
             bytes: size(&entry.object),
         });
-        let (code, remarks) = if wanted == Tier::Auto && found == Tier::Fast {
-            let origin = Arc::new(Origin::source(
+        let origin = || {
+            Arc::new(Origin::source(
                 module.clone(),
                 options.clone(),
                 &entry.launch,
                 Some(slot.clone()),
-            ));
-            let remarks = Arc::new(origin.remarks());
-            (
-                TieredCode::first(kernel, origin, remarks.clone(), noted.clone()),
-                remarks,
-            )
-        } else {
-            let remarks = Arc::new(Remarks::known(entry.remarks));
-            (TieredCode::settled(kernel, found), remarks)
+            ))
+        };
+        let (code, remarks) = match (wanted, found) {
+            (Tier::Auto, Tier::Fast) => {
+                let origin = origin();
+                let remarks = Arc::new(origin.remarks());
+                let code = TieredCode::first(kernel, origin, remarks.clone(), noted.clone());
+                (code, remarks)
+            }
+            (Tier::Auto, _) => {
+                let remarks = Arc::new(Remarks::known(entry.remarks.clone()));
+                let code = self.with_decisions(kernel, slot);
+                let (origin, noted) = (origin(), noted.clone());
+                let code = TieredCode::revived(code, &entry.launch, origin, remarks.clone(), noted);
+                (code, remarks)
+            }
+            (Tier::Fast | Tier::Best | Tier::Scalar, _) => {
+                let remarks = Arc::new(Remarks::known(entry.remarks));
+                (TieredCode::settled(kernel, found), remarks)
+            }
         };
         self.env.log.say(Level::Info, || {
             format!("kernel `{name}`: code found in the cache")
@@ -126,6 +139,50 @@ impl Loader {
         )
         .ok()?;
         Some(program.loaded(entry.launch, noted, remarks))
+    }
+
+    /// Adds what earlier processes measured. Decisions whose code is missing count as absent.
+    fn with_decisions(&self, best: CompiledKernel, slot: &CacheSlot) -> RevivedCode {
+        let count = best.tasks().len();
+        let known = slot.cache.get_kept(&slot.key, &self.env.log);
+        let mut tasks = known.map_or_else(Vec::new, |k| k.tasks);
+        // Decisions about another kernel would have another key.
+        tasks.resize_with(count, || None);
+        let needs_first = |t: &KeptTask| t.kept.version == CodeVersion::First;
+        let fast = if tasks.iter().flatten().any(needs_first) {
+            let entry = slot.cache.get(&slot.key, Tier::Fast, &self.env.log);
+            let fast = entry.and_then(|entry| self.jit.load(&entry.object).ok());
+            fast.filter(|fast| fast.tasks().len() == count)
+        } else {
+            None
+        };
+        let mut scalars = Vec::new();
+        let mut kept = Vec::new();
+        for (number, task) in tasks.into_iter().enumerate() {
+            let Some(task) = task else {
+                kept.push(None);
+                continue;
+            };
+            let usable = match (task.kept.version, task.scalar) {
+                (CodeVersion::Better, _) => true,
+                (CodeVersion::First, _) => fast.is_some(),
+                (CodeVersion::Scalar, None) => false,
+                (CodeVersion::Scalar, Some(object)) => match self.jit.load(&object) {
+                    Ok(code) => {
+                        scalars.push((number, object, code));
+                        true
+                    }
+                    Err(_) => false,
+                },
+            };
+            kept.push(usable.then_some(task.kept));
+        }
+        RevivedCode {
+            best,
+            fast,
+            kept,
+            scalars,
+        }
     }
 
     /// Runs the passes. Machine code is made at the time `when`.
@@ -152,7 +209,7 @@ impl Loader {
         let origin = Arc::new(Origin::lowered(lowered.clone(), slot.clone()));
         let remarks = Arc::new(match tier {
             Tier::Auto => origin.remarks(),
-            Tier::Fast | Tier::Best => Remarks::known(lowered.remarks().to_vec()),
+            Tier::Fast | Tier::Best | Tier::Scalar => Remarks::known(lowered.remarks().to_vec()),
         });
         let module = lowered.module().clone();
         let first = FirstCode {
@@ -209,7 +266,7 @@ impl FirstCode {
         let effort = self.tier.first_effort();
         let object = match first {
             Tier::Best => jit.build_unless(lowered, effort, &stopped)?,
-            Tier::Fast | Tier::Auto => {
+            Tier::Fast | Tier::Auto | Tier::Scalar => {
                 let code = wuji_compile::first_code(lowered);
                 jit.build_unless(&code, effort, &stopped)?
             }
@@ -240,7 +297,7 @@ impl FirstCode {
                 self.remarks.clone(),
                 self.noted.clone(),
             ),
-            tier @ (Tier::Fast | Tier::Best) => TieredCode::settled(kernel, tier),
+            tier @ (Tier::Fast | Tier::Best | Tier::Scalar) => TieredCode::settled(kernel, tier),
         })
     }
 }
@@ -250,6 +307,7 @@ fn first_tier(tier: Tier) -> Tier {
     match tier {
         Tier::Auto | Tier::Fast => Tier::Fast,
         Tier::Best => Tier::Best,
+        Tier::Scalar => Tier::Scalar,
     }
 }
 
@@ -280,6 +338,6 @@ pub(crate) fn note_better(
     });
 }
 
-fn size(object: &Object) -> usize {
+pub(crate) fn size(object: &Object) -> usize {
     object.code.iter().map(Vec::len).sum()
 }

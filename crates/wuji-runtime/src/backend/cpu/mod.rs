@@ -5,8 +5,11 @@
 //! - `launch`: one launch
 //! - `pool`: the worker threads
 //! - `tiered`: code that is replaced by better code while it runs
+//! - `versions`, `trial`: which version of a task's code is faster, by measurement
+//! - `background`: the thread that compiles better code
 //! - `copies`: privatized copies of trees
 
+mod background;
 pub(crate) mod copies;
 mod launch;
 mod load;
@@ -14,6 +17,10 @@ pub mod pool;
 mod program;
 mod storage;
 pub(crate) mod tiered;
+mod trial;
+pub(crate) mod versions;
+#[cfg(test)]
+mod versions_tests;
 
 use super::{Backend, BackendEnv, Capabilities, CodeTime, LaunchRequest, Loaded};
 use crate::array::Owner;
@@ -22,13 +29,14 @@ use crate::launch::Outcome;
 use crate::memory::Storage;
 use crate::options::DeviceOptions;
 use crate::program::Program;
+use background::Background;
 use launch::NativeLaunch;
 use load::Loader;
 use pool::Pool;
 use program::NativeProgram;
 use std::sync::Arc;
 use storage::CpuStorage;
-use tiered::Background;
+
 use wuji_compile::Options;
 use wuji_ir::Result;
 use wuji_ir::layout::{TreeData, TreeMemory};

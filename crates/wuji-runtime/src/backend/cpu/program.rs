@@ -45,9 +45,12 @@ impl NativeProgram {
             .iter()
             .map(|(id, tree)| Ok(SparsePlan::of(tree, &tree_memory(module, id)?)))
             .collect::<Result<_>>()?;
+        let plan = LaunchPlan::of(module)?;
+        code.versions
+            .exempt(|number| plan.tasks.iter().any(|t| t.number == number));
         Ok(NativeProgram {
             code: Arc::new(code),
-            plan: LaunchPlan::of(module)?,
+            plan,
             sparse,
             collector: Collector::new(module),
             deterministic,
@@ -75,7 +78,7 @@ impl Executable for NativeProgram {
     }
 
     fn machine_code(&self) -> Option<&CompiledKernel> {
-        Some(self.code.now())
+        Some(self.code.first_code())
     }
 
     fn take_error(&self) -> Option<Error> {

@@ -1,36 +1,29 @@
-//! Code in two tiers: a fast compilation first, and the best code once a kernel is hot.
+//! Code in tiers: a fast compilation first, and the best code once a kernel is hot.
 //!
 //! A kernel is *hot* when it has run for as long as its first compilation took: such kernels gain from better code, and
 //! others do not pay for it. A background thread compiles the best tier while the first one runs. Both have the same
 //! effect on memory, so the switch can happen between two chunks of a loop: a single long launch speeds up while it
-//! runs.
+//! runs. Better code must prove itself: [`super::versions`] keeps the faster version of each task.
 
-use super::load::note_better;
-use super::pool::forks;
-use crate::backend::BackendEnv;
-use crate::cache::CacheSlot;
-use crate::interrupt;
-use crate::log::Log;
-use crate::profile::{Kernel, Profiler};
-use crate::progress::ProgressListeners;
+use super::versions::{CodeVersion, KeptVersion, Measurement, NextStep, Versions};
+use crate::cache::{CacheSlot, KeptEntry, KeptTask};
+use crate::profile::Kernel;
 use crate::remarks::Remarks;
 use crate::tier::Tier;
-use std::collections::VecDeque;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use wuji_compile::{FIRST_PASSES, LATE_PASSES, Lowered, Options};
+use wuji_compile::{FIRST_PASSES, LATE_PASSES, Lowered, Options, Remark};
 use wuji_ir::module::Module;
 use wuji_ir::{Error, Result};
 use wuji_llvm::abi::TaskFn;
-use wuji_llvm::{CompiledKernel, Effort, Jit, is_exiting};
+use wuji_llvm::{CompiledKernel, Object};
 
 /// The input of a best-tier compilation, and its cache slot.
 #[derive(Debug)]
 pub(crate) struct Origin {
     made_from: MadeFrom,
-    slot: Option<CacheSlot>,
+    pub(super) slot: Option<CacheSlot>,
 }
 
 // One per cold kernel: its size does not matter.
@@ -72,7 +65,7 @@ impl Origin {
     }
 
     /// The name of the kernel, and the number of passes that remain.
-    fn work(&self) -> (&str, usize) {
+    pub(super) fn work(&self) -> (&str, usize) {
         match &self.made_from {
             MadeFrom::Lowered(lowered) => (&lowered.module().name, LATE_PASSES),
             MadeFrom::Source(module, ..) => (&module.name, FIRST_PASSES + LATE_PASSES),
@@ -80,9 +73,15 @@ impl Origin {
     }
 
     /// Runs the remaining passes, and calls `progress` after each.
-    fn improve(&self, progress: &mut dyn FnMut(&'static str)) -> Result<Lowered> {
+    pub(super) fn improve(&self, progress: &mut dyn FnMut(&'static str)) -> Result<Lowered> {
+        let lowered = self.lower(progress)?;
+        wuji_compile::improve(&lowered, progress)
+    }
+
+    /// The kernel after the passes of the first tier.
+    pub(super) fn lower(&self, progress: &mut dyn FnMut(&'static str)) -> Result<Arc<Lowered>> {
         match &self.made_from {
-            MadeFrom::Lowered(lowered) => wuji_compile::improve(lowered, progress),
+            MadeFrom::Lowered(lowered) => Ok(lowered.clone()),
             MadeFrom::Source(module, options, launch) => {
                 let lowered =
                     wuji_compile::compile_with_progress(module.clone(), options, true, progress)?;
@@ -94,7 +93,7 @@ impl Origin {
                     .note("this is a bug in the compiler, not in the kernel")
                     .help("`wuji cache clear` removes what is cached"));
                 }
-                wuji_compile::improve(&lowered, progress)
+                Ok(Arc::new(lowered))
             }
         }
     }
@@ -109,7 +108,15 @@ const HOT_AT_MOST: Duration = Duration::from_millis(250);
 pub(crate) struct TieredCode {
     first: CompiledKernel,
     first_tier: Tier,
-    better: OnceLock<CompiledKernel>,
+    /// Code of the best tier from the cache, if `first` is something else.
+    best: Option<CompiledKernel>,
+    /// Whether all tasks have code of the best tier.
+    is_best: AtomicBool,
+    pub(super) versions: Versions,
+    /// What other versions are compiled from; `None` when no more are needed.
+    origin: Mutex<Option<Arc<Origin>>>,
+    /// Scalar code that is used or tried, for the cache.
+    scalars: Mutex<Vec<(usize, Object)>>,
     /// Whether launches read the clock: the code is the first tier, and the best tier is not being compiled.
     watched: AtomicBool,
     /// Nanoseconds spent in the first tier.
@@ -118,13 +125,30 @@ pub(crate) struct TieredCode {
     /// Whether there is an error that no call has returned yet.
     failed: AtomicBool,
     progress: Mutex<TierState>,
-    changed: Condvar,
-    remarks: Option<Arc<Remarks>>,
-    kernel: Option<Arc<Kernel>>,
+    pub(super) changed: Condvar,
+    pub(super) remarks: Option<Arc<Remarks>>,
+    pub(super) kernel: Option<Arc<Kernel>>,
+}
+
+/// Whether each task of a module is vectorized.
+pub(super) fn vectorized(module: &Module, remarks: &[Remark]) -> Vec<bool> {
+    let is_vector = |name: &str| remarks.iter().any(|r| r.is_vector() && r.task == name);
+    module.tasks.iter().map(|t| is_vector(&t.name)).collect()
+}
+
+/// Code of the best tier from the cache, and what earlier processes measured.
+#[derive(Debug)]
+pub(crate) struct RevivedCode {
+    pub(crate) best: CompiledKernel,
+    /// First code, if a task needs it.
+    pub(crate) fast: Option<CompiledKernel>,
+    pub(crate) kept: Vec<Option<KeptVersion>>,
+    /// Scalar code of tasks.
+    pub(crate) scalars: Vec<(usize, Object, CompiledKernel)>,
 }
 
 #[derive(Debug)]
-enum TierState {
+pub(super) enum TierState {
     /// Can be compiled from this.
     Cold(Arc<Origin>),
     Waiting(Arc<Origin>),
@@ -137,7 +161,7 @@ enum TierState {
 impl TieredCode {
     /// Code that is final.
     pub(crate) fn settled(code: CompiledKernel, tier: Tier) -> TieredCode {
-        TieredCode::new(code, tier, TierState::Settled, None, None)
+        TieredCode::new(code, tier, TierState::Settled)
     }
 
     /// First-tier code, which may be replaced.
@@ -147,48 +171,111 @@ impl TieredCode {
         remarks: Arc<Remarks>,
         kernel: Arc<Kernel>,
     ) -> TieredCode {
-        let cold = TierState::Cold(origin);
-        TieredCode::new(code, Tier::Fast, cold, Some(remarks), Some(kernel))
+        let cold = TierState::Cold(origin.clone());
+        TieredCode {
+            versions: Versions::new(code.tasks().len(), true),
+            origin: Mutex::new(Some(origin)),
+            remarks: Some(remarks),
+            kernel: Some(kernel),
+            ..TieredCode::new(code, Tier::Fast, cold)
+        }
     }
 
-    fn new(
-        first: CompiledKernel,
-        first_tier: Tier,
-        progress: TierState,
-        remarks: Option<Arc<Remarks>>,
-        kernel: Option<Arc<Kernel>>,
+    /// Code of the best tier from the cache. Where nothing was measured, scalar code is tried when the kernel is hot.
+    pub(crate) fn revived(
+        code: RevivedCode,
+        launch: &Module,
+        origin: Arc<Origin>,
+        remarks: Arc<Remarks>,
+        kernel: Arc<Kernel>,
     ) -> TieredCode {
+        let vectorized = vectorized(launch, &remarks.get());
+        let (first, best) = match code.fast {
+            Some(fast) => (fast, Some(code.best)),
+            None => (code.best, None),
+        };
+        let revived = TieredCode {
+            best,
+            hot_after: HOT_AT_MOST.as_nanos() as u64,
+            remarks: Some(remarks),
+            kernel: Some(kernel),
+            ..TieredCode::new(first, Tier::Best, TierState::Settled)
+        };
+        for (task, object, code) in code.scalars {
+            revived.versions.set_scalar(task, code);
+            revived.add_scalar(task, object);
+        }
+        let is_vectorized = |task: usize| vectorized.get(task).copied().unwrap_or(false);
+        if revived.versions.revive(&code.kept, is_vectorized) {
+            revived.watched.store(true, Ordering::Relaxed);
+            *lock(&revived.origin) = Some(origin);
+        }
+        for task in 0..code.kept.len() {
+            revived.remark(task);
+        }
+        revived
+    }
+
+    fn new(first: CompiledKernel, first_tier: Tier, progress: TierState) -> TieredCode {
         let took = first.timings().total.clamp(HOT_AT_LEAST, HOT_AT_MOST);
         TieredCode {
+            versions: Versions::new(first.tasks().len(), false),
             first,
             first_tier,
-            better: OnceLock::new(),
+            best: None,
+            is_best: AtomicBool::new(false),
+            origin: Mutex::default(),
+            scalars: Mutex::default(),
             watched: AtomicBool::new(matches!(progress, TierState::Cold(_))),
             spent: AtomicU64::new(0),
             hot_after: took.as_nanos() as u64,
             failed: AtomicBool::new(false),
             progress: Mutex::new(progress),
             changed: Condvar::new(),
-            remarks,
-            kernel,
+            remarks: None,
+            kernel: None,
         }
     }
 
-    /// The best code available now.
-    pub(crate) fn now(&self) -> &CompiledKernel {
-        self.better.get().unwrap_or(&self.first)
+    /// The code that the kernel started with.
+    pub(crate) fn first_code(&self) -> &CompiledKernel {
+        self.best.as_ref().unwrap_or(&self.first)
     }
 
     /// The tier of the current code.
     pub(crate) fn tier(&self) -> Tier {
-        match self.better.get() {
-            Some(_) => Tier::Best,
-            None => self.first_tier,
+        if self.is_best.load(Ordering::Acquire) {
+            Tier::Best
+        } else {
+            self.first_tier
         }
     }
 
+    /// The newest code of a task.
     pub(crate) fn task(&self, index: usize) -> Option<TaskFn> {
-        self.now().task(index)
+        self.task_of(self.versions.newest(index), index)
+    }
+
+    fn task_of(&self, version: CodeVersion, index: usize) -> Option<TaskFn> {
+        match version {
+            CodeVersion::First => self.first.task(index),
+            CodeVersion::Better => {
+                let better = self.versions.better(index);
+                better.or_else(|| self.first_code().task(index))
+            }
+            CodeVersion::Scalar => self.versions.scalar(index),
+        }
+    }
+
+    /// The code for a chunk with this many units, or for a `whole` task, and how it is measured.
+    pub(crate) fn choose(
+        &self,
+        index: usize,
+        units: u64,
+        whole: bool,
+    ) -> (Option<TaskFn>, Option<Measurement>) {
+        let (version, measurement) = self.versions.choose(index, units, whole);
+        (self.task_of(version, index), measurement)
     }
 
     pub(crate) fn is_watched(&self) -> bool {
@@ -219,28 +306,29 @@ impl TieredCode {
         }
     }
 
-    fn progress(&self) -> MutexGuard<'_, TierState> {
-        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn progress(&self) -> MutexGuard<'_, TierState> {
+        lock(&self.progress)
     }
 
-    /// Whether the caller should request the compilation.
-    fn ask(&self) -> bool {
+    /// The compilation that the caller should request.
+    pub(super) fn ask(&self) -> Option<NextStep> {
         self.watched.store(false, Ordering::Relaxed);
         let mut progress = self.progress();
         match std::mem::replace(&mut *progress, TierState::Settled) {
             TierState::Cold(origin) => {
                 *progress = TierState::Waiting(origin);
-                true
+                Some(NextStep::CompileBetter)
             }
             other => {
                 *progress = other;
-                false
+                let revived = lock(&self.origin).is_some();
+                (revived && self.versions.ask_for_scalar()).then_some(NextStep::CompileScalar)
             }
         }
     }
 
     /// Starts the compilation; returns its input.
-    fn begin(&self) -> Option<Arc<Origin>> {
+    pub(super) fn begin(&self) -> Option<Arc<Origin>> {
         let mut progress = self.progress();
         match std::mem::replace(&mut *progress, TierState::Compiling) {
             TierState::Waiting(origin) => Some(origin),
@@ -251,11 +339,10 @@ impl TieredCode {
         }
     }
 
-    fn end(&self, made: Result<CompiledKernel>) {
+    pub(super) fn end(&self, made: Result<()>) {
         let outcome = match made {
-            Ok(code) => {
-                // Only the thread that began gets here, and only once.
-                let _ = self.better.set(code);
+            Ok(()) => {
+                self.is_best.store(true, Ordering::Release);
                 TierState::Settled
             }
             Err(error) => TierState::Failed(
@@ -263,277 +350,70 @@ impl TieredCode {
             ),
         };
         let failed = matches!(outcome, TierState::Failed(_));
+        if failed {
+            self.versions.settle();
+        }
         *self.progress() = outcome;
         self.failed.store(failed, Ordering::Release);
         self.changed.notify_all();
     }
-}
 
-/// Compiles the best tier for the hot kernels of a device, on a thread that exists while the queue is not empty.
-#[derive(Debug)]
-pub(crate) struct Background {
-    shared: Arc<Shared>,
-}
+    /// What other versions are compiled from.
+    pub(super) fn origin(&self) -> Option<Arc<Origin>> {
+        lock(&self.origin).clone()
+    }
 
-#[derive(Debug)]
-struct Shared {
-    jit: Arc<Jit>,
-    profiler: Arc<Profiler>,
-    log: Arc<Log>,
-    listeners: Arc<ProgressListeners>,
-    queue: Mutex<Queue>,
-    /// The device was dropped: no launch uses the code any more.
-    closed: AtomicBool,
-}
+    /// Notes scalar code for the cache.
+    pub(super) fn add_scalar(&self, task: usize, object: Object) {
+        lock(&self.scalars).push((task, object));
+    }
 
-#[derive(Debug, Default)]
-struct Queue {
-    jobs: VecDeque<Weak<TieredCode>>,
-    /// Set while a thread serves the queue: the number of forks when it started.
-    served: Option<u32>,
-}
+    /// The remark about the version of a task that is kept, which `explain` shows from now on.
+    pub(super) fn remark(&self, task: usize) -> Option<Remark> {
+        let (kept, vectorized) = self.versions.kept().into_iter().nth(task)?;
+        let decision = kept?.remark(vectorized)?;
+        let (name, at) = self.kernel.as_ref()?.task(task as u32);
+        let remark = Remark {
+            task: name.to_owned(),
+            at: at.cloned(),
+            decision,
+        };
+        if let Some(remarks) = &self.remarks {
+            remarks.add_measured(remark.clone());
+        }
+        Some(remark)
+    }
 
-impl Background {
-    pub(crate) fn new(jit: Arc<Jit>, env: &BackendEnv) -> Background {
-        Background {
-            shared: Arc::new(Shared {
-                jit,
-                profiler: env.profiler.clone(),
-                log: env.log.clone(),
-                listeners: env.listeners.clone(),
-                queue: Mutex::default(),
-                closed: AtomicBool::new(false),
-            }),
+    /// All decisions, for the cache.
+    pub(super) fn decisions(&self) -> KeptEntry {
+        let scalars = lock(&self.scalars);
+        let code_of = |task: usize| {
+            let found = scalars.iter().find(|(number, _)| *number == task);
+            found.map(|(_, object)| object.clone())
+        };
+        let kept = self.versions.kept().into_iter().enumerate();
+        let tasks = kept.map(|(task, (kept, _))| {
+            let kept = kept?;
+            let scalar = match kept.version {
+                CodeVersion::Scalar => Some(code_of(task)?),
+                CodeVersion::First | CodeVersion::Better => None,
+            };
+            Some(KeptTask { kept, scalar })
+        });
+        KeptEntry {
+            tasks: tasks.collect(),
         }
     }
 
-    /// Queues a kernel for better code, unless it was queued before.
-    pub(crate) fn ask(&self, code: &Arc<TieredCode>) {
-        if code.ask() {
-            self.shared.queue().jobs.push_back(Arc::downgrade(code));
-            self.start();
-        }
-    }
-
-    /// Starts the thread that serves the queue, if there is none.
-    fn start(&self) {
-        let mut queue = self.shared.queue();
-        // A thread of the parent process does not exist here.
-        if queue.served == Some(forks()) || queue.jobs.is_empty() {
-            return;
-        }
-        queue.served = Some(forks());
-        drop(queue);
-        let shared = self.shared.clone();
-        let started = std::thread::Builder::new()
-            .name("wuji-tier-up".into())
-            .spawn(move || shared.serve());
-        if let Err(e) = started {
-            let why = Error::new("W0507", "cannot start a compiler thread").note(e.to_string());
-            let mut queue = self.shared.queue();
-            queue.served = None;
-            let jobs: Vec<Weak<TieredCode>> = queue.jobs.drain(..).collect();
-            drop(queue);
-            for code in jobs.iter().filter_map(Weak::upgrade) {
-                if code.begin().is_some() {
-                    code.end(Err(why.clone()));
-                }
-            }
-        }
-    }
-
-    /// Requests the best tier for a kernel, hot or not, and waits for it.
-    pub(crate) fn finish(&self, code: &Arc<TieredCode>) -> Result<()> {
-        self.ask(code);
-        let forked = forks();
-        let mut progress = code.progress();
-        loop {
-            match &*progress {
-                TierState::Settled => return Ok(()),
-                TierState::Failed(_) => {
-                    drop(progress);
-                    return code.take_error().map_or(Ok(()), Err);
-                }
-                TierState::Compiling if self.shared.queue().served != Some(forked) => {
-                    return Err(Error::new(
-                        "W0509",
-                        "this process was forked while its parent compiled a kernel",
-                    )
-                    .help("make a new world after the fork"));
-                }
-                TierState::Cold(_) | TierState::Waiting(_) | TierState::Compiling => {}
-            }
-            drop(progress);
-            self.start();
-            progress = code.progress();
-            if matches!(*progress, TierState::Waiting(_) | TierState::Compiling) {
-                // No thread wakes us in a forked process, so we poll.
-                let waited = code
-                    .changed
-                    .wait_timeout(progress, Duration::from_millis(100));
-                progress = waited.unwrap_or_else(PoisonError::into_inner).0;
-                drop(progress);
-                interrupt::check()?;
-                progress = code.progress();
-            }
+    /// Frees what only compilations and the cache need, once all is decided.
+    pub(super) fn release_origin(&self) {
+        if self.versions.is_final() {
+            *lock(&self.origin) = None;
+            lock(&self.scalars).clear();
         }
     }
 }
 
-impl Background {
-    /// No better code is made from now on.
-    pub(crate) fn close(&self) {
-        self.shared.closed.store(true, Ordering::Relaxed);
-    }
-}
-
-impl Drop for Background {
-    fn drop(&mut self) {
-        self.close();
-    }
-}
-
-impl Shared {
-    fn queue(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn serve(&self) {
-        while let Some(code) = self.next() {
-            if let Some(origin) = code.begin() {
-                let made = catch_unwind(AssertUnwindSafe(|| self.compile(&code, &origin)));
-                let panicked = || Err(Error::new("W0507", "a compiler thread has panicked"));
-                code.end(made.unwrap_or_else(|_| panicked()));
-            }
-        }
-    }
-
-    /// The next kernel that still exists; with none left, the thread ends.
-    fn next(&self) -> Option<Arc<TieredCode>> {
-        let mut queue = self.queue();
-        while !self.is_stopped() {
-            match queue.jobs.pop_front() {
-                Some(job) => {
-                    if let Some(code) = job.upgrade() {
-                        return Some(code);
-                    }
-                }
-                None => break,
-            }
-        }
-        queue.served = None;
-        None
-    }
-
-    fn is_stopped(&self) -> bool {
-        self.closed.load(Ordering::Relaxed) || is_exiting()
-    }
-
-    fn compile(&self, code: &TieredCode, origin: &Origin) -> Result<CompiledKernel> {
-        let begin = self.profiler.now();
-        let (name, passes) = origin.work();
-        let mut reporter = self.listeners.reporter(name, passes, Tier::Best, true);
-        let better = origin.improve(&mut |pass| reporter.pass(pass))?;
-        if let Some(remarks) = &code.remarks {
-            remarks.set(better.remarks());
-        }
-        let stopped = || self.is_stopped();
-        let object = self
-            .jit
-            .build_in_background(&better, Effort::Full, &stopped)?;
-        reporter.machine_code();
-        let made = self.jit.load(&object)?;
-        if let Some(kernel) = &code.kernel {
-            let noted_by = (&**kernel, &*self.profiler, &*self.log);
-            note_better(noted_by, begin, &better, &object, *made.timings());
-        }
-        if let Some(slot) = &origin.slot {
-            slot.keep(&better, &object, Tier::Best, &self.log);
-        }
-        Ok(made)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::options::DeviceOptions;
-    use wuji_llvm::JitOptions;
-
-    fn code(jit: &Jit) -> Arc<TieredCode> {
-        let text = "tree T0 { dense S1 [i: 4] { place f0 } }\nfield f0 \"x\": i32 in T0.S1 (i)\nkernel fn0 \"m\"() {\nreturn\n}\n";
-        let module = wuji_ir::text::parse(text, "m.wir").unwrap();
-        let lowered = wuji_compile::compile(module, &wuji_compile::Options::default()).unwrap();
-        let kernel = jit.compile_with(&lowered, Effort::Fast).unwrap();
-        let noted = Profiler::new().enter(lowered.module());
-        let origin = Arc::new(Origin::lowered(Arc::new(lowered), None));
-        let remarks = Arc::new(origin.remarks());
-        Arc::new(TieredCode::first(kernel, origin, remarks, noted))
-    }
-
-    fn background_of(jit: &Arc<Jit>) -> Background {
-        let env = BackendEnv::new(&DeviceOptions::default()).unwrap();
-        Background::new(jit.clone(), &env)
-    }
-
-    #[test]
-    fn an_error_is_returned_once_and_the_code_stays() {
-        let jit = Arc::new(Jit::new(&JitOptions::default()).unwrap());
-        let background = background_of(&jit);
-        let code = code(&jit);
-        assert!(code.ask() && !code.ask());
-        assert!(code.begin().is_some() && code.begin().is_none());
-        code.end(Err(Error::new(
-            "W0503",
-            "LLVM could not compile the kernel",
-        )));
-        let reported = background.finish(&code).unwrap_err();
-        assert_eq!(reported.code, "W0503");
-        assert!(reported.notes[0].contains("continues with its current code"));
-        assert!(code.take_error().is_none() && background.finish(&code).is_ok());
-        assert_eq!(code.tier(), Tier::Fast);
-    }
-
-    #[test]
-    fn the_best_tier_is_compiled_once() {
-        let jit = Arc::new(Jit::new(&JitOptions::default()).unwrap());
-        let background = background_of(&jit);
-        let code = code(&jit);
-        assert!(code.is_watched() && code.tier() == Tier::Fast);
-        background.finish(&code).unwrap();
-        assert!(!code.is_watched() && code.tier() == Tier::Best);
-        background.ask(&code);
-        background.finish(&code).unwrap();
-        // The thread ends when the queue is empty.
-        while background.shared.queue().served.is_some() {
-            std::thread::yield_now();
-        }
-    }
-
-    #[test]
-    fn kernels_are_hot_after_the_time_of_the_first_compilation() {
-        let jit = Jit::new(&JitOptions::default()).unwrap();
-        let code = code(&jit);
-        assert!(!code.hot_after(Duration::ZERO));
-        assert!(code.hot_after(HOT_AT_MOST));
-        code.add_spent(HOT_AT_MOST);
-        assert!(code.hot_after(Duration::ZERO));
-    }
-
-    #[test]
-    fn dropped_kernels_are_not_compiled() {
-        let jit = Arc::new(Jit::new(&JitOptions::default()).unwrap());
-        let background = background_of(&jit);
-        let gone = code(&jit);
-        assert!(gone.ask());
-        background
-            .shared
-            .queue()
-            .jobs
-            .push_back(Arc::downgrade(&gone));
-        drop(gone);
-        let code = code(&jit);
-        background.finish(&code).unwrap();
-        assert_eq!(code.tier(), Tier::Best);
-    }
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
