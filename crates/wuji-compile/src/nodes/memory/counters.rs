@@ -14,7 +14,7 @@ use wuji_ir::ops::*;
 
 impl Services {
     /// A recycled cell or a fresh one, 0 when there is no memory.
-    pub(super) fn from_counters(&mut self, b: &mut Builder, tree: Tree, node: Node) -> Value {
+    pub(super) fn take_from_counters(&mut self, b: &mut Builder, tree: Tree, node: Node) -> Value {
         let cell = self.pop_recycled(b, tree, node);
         let cell = or_else(b, cell, |b| self.next_fresh(b, tree, node));
         or_else(b, cell, |b| out_of_memory(b, tree, node))

@@ -52,8 +52,8 @@ impl Services {
                 s.pop_returned(b, tree, &arena, head)
             };
             vec![or_else(b, returned, |b| match s.target {
-                Target::Cpu => s.from_shard(b, (tree, node), p[0]),
-                Target::Cuda => s.from_counters(b, tree, node),
+                Target::Cpu => s.take_from_shard(b, (tree, node), p[0]),
+                Target::Cuda => s.take_from_counters(b, tree, node),
             })]
         })
     }

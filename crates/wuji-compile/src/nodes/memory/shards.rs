@@ -20,7 +20,7 @@ const NEAR: i64 = 12;
 
 impl Services {
     /// A recycled cell, a fresh one, or one that another shard has claimed; 0 when there is no memory.
-    pub(super) fn from_shard(
+    pub(super) fn take_from_shard(
         &mut self,
         b: &mut Builder,
         (tree, node): (Tree, Node),
