@@ -105,7 +105,11 @@ fn peers_environment() -> Result<PathBuf, String> {
 /// `cargo xtask bench --python`: runs the same kernels from Python and from Rust, in turn.
 fn frontends(words: &[String]) -> Outcome {
     let llvm = setup::setup()?;
-    crate::python::build(&llvm, &crate::python::PACKAGE, true)?;
+    crate::python::build(
+        crate::workspace::cargo(&llvm),
+        &crate::python::PACKAGE,
+        true,
+    )?;
     let python = crate::python::environment(&["numpy"])?;
     run(cargo(&llvm).args(["build", "--release", "--bin", "wuji-bench"]))?;
     run(Command::new(python)

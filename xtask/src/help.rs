@@ -6,7 +6,7 @@ Commands of the Wuji workspace
 Usage: cargo xtask COMMAND [OPTIONS]
 
   demo      simulate three materials and write target/demo/mpm88.gif
-  test      run all checks: rules, format, lints, tests, doc tests, filetests, fuzzing, Python
+  test      run all checks: rules, format, build with lints, tests, doc tests, filetests, fuzzing, Python
   rules     check only the rules of this repository that neither rustc nor clippy checks
   bench     benchmark the workloads against hand-written loops
   peers     benchmark the sparse applications against the same programs in Taichi

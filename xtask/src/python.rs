@@ -17,7 +17,7 @@ pub(crate) fn python(words: &[String]) -> Outcome {
     let release = args.flag("--release");
     args.finish("python")?;
     let llvm = setup::setup()?;
-    let placed = build(&llvm, &PACKAGE, release)?;
+    let placed = build(cargo(&llvm), &PACKAGE, release)?;
     println!("built {}", placed.display());
     println!(
         "use it with `PYTHONPATH=python python3` in {}",
@@ -33,9 +33,12 @@ pub(crate) const PACKAGE: [&str; 2] = ["--package", "wuji-py"];
 /// the workspace would be compiled once more.
 pub(crate) const WITH_TESTS: [&str; 4] = ["--workspace", "--lib", "--bins", "--tests"];
 
-/// Builds the module and copies it into the package.
-pub(crate) fn build(llvm: &Path, targets: &[&str], release: bool) -> Result<PathBuf, String> {
-    let mut command = cargo(llvm);
+/// Builds the module with this `cargo` and copies it into the package.
+pub(crate) fn build(
+    mut command: Command,
+    targets: &[&str],
+    release: bool,
+) -> Result<PathBuf, String> {
     command.arg("build").args(targets);
     if release {
         command.arg("--release");
@@ -52,7 +55,14 @@ pub(crate) fn build(llvm: &Path, targets: &[&str], release: bool) -> Result<Path
 }
 
 /// The packages that the tests need.
-const TEST_PACKAGES: [&str; 5] = ["numpy", "pytest", "mypy", "nbclient", "ipykernel"];
+const TEST_PACKAGES: [&str; 6] = [
+    "numpy",
+    "pytest",
+    "pytest-xdist",
+    "mypy",
+    "nbclient",
+    "ipykernel",
+];
 
 /// Downloads what tests need, so that it is there when they start. They report what could not be had.
 pub(crate) fn download() {
@@ -60,13 +70,15 @@ pub(crate) fn download() {
     let _ = ptxas();
 }
 
-/// A command that runs the tests of the package in a virtual environment.
-pub(crate) fn tests(llvm: &Path) -> Result<Command, String> {
-    build(llvm, &WITH_TESTS, false)?;
+/// A command that runs the tests of the package in a virtual environment, with the module that this `cargo` builds.
+pub(crate) fn tests(cargo: Command) -> Result<Command, String> {
+    build(cargo, &WITH_TESTS, false)?;
     let python = environment(&TEST_PACKAGES)?;
     let mut command = Command::new(python);
     command
-        .args(["-m", "pytest", "-q", "python/tests"])
+        // Most tests wait for a compiler that has one thread.
+        .args(["-m", "pytest", "-q", "-n", "auto", "--dist", "worksteal"])
+        .arg("python/tests")
         .current_dir(root())
         .env("PYTHONPATH", root().join("python"))
         .env("WUJI_CACHE", "off");
@@ -75,7 +87,7 @@ pub(crate) fn tests(llvm: &Path) -> Result<Command, String> {
 
 /// A command that runs a fuzzer of the Python package, with an optimized extension module.
 pub(crate) fn fuzzer(llvm: &Path, name: &str) -> Result<Command, String> {
-    build(llvm, &PACKAGE, true)?;
+    build(cargo(llvm), &PACKAGE, true)?;
     let python = environment(&["numpy"])?;
     let mut command = Command::new(python);
     command
@@ -100,7 +112,8 @@ pub(crate) fn environment(packages: &[&str]) -> Result<PathBuf, String> {
         setup::install_missing(&["python3-venv"])?;
         make()?;
     }
-    let names = format!("import {}", packages.join(", "));
+    let names =
+        format!("from importlib.metadata import version; [version(p) for p in {packages:?}]");
     let known = Command::new(&python).args(["-c", &names]).output();
     if !known.is_ok_and(|o| o.status.success()) {
         let mut pip = Command::new(&python);
@@ -120,7 +133,7 @@ pub(crate) fn ptxas() -> Result<PathBuf, String> {
     if on_path("ptxas") {
         return Ok("ptxas".into());
     }
-    let python = environment(&["sys"])?;
+    let python = environment(&["pip"])?;
     let installed = || {
         let find = "import sysconfig; print(sysconfig.get_path('purelib'))";
         let packages = output(&python, &["-c", find])?;

@@ -5,6 +5,8 @@ use crate::args::Args;
 use crate::setup;
 use crate::steps::Steps;
 use crate::workspace::{cargo, output, program};
+use std::path::Path;
+use std::process::Command;
 
 /// Tests that run kernels on the GPU when `WUJI_TEST_BACKEND` says `cuda`: a test program, and a part of the names of its tests.
 const ON_GPU: [(&str, &str); 7] = [
@@ -44,26 +46,14 @@ pub(crate) fn test(words: &[String]) -> Outcome {
         } else {
             steps.skip("format", "rustfmt is not installed");
         }
-        if component("clippy") {
-            steps.run(
-                "lints",
-                cargo(&llvm).args([
-                    "clippy",
-                    "--workspace",
-                    "--lib",
-                    "--bins",
-                    "--tests",
-                    "--",
-                    "-D",
-                    "warnings",
-                ]),
-            );
-        } else {
+        if !component("clippy") {
             steps.skip("lints", "clippy is not installed");
         }
     }
+    let cargo = |llvm: &Path| if quick { cargo(llvm) } else { linting(llvm) };
     let mut build = cargo(&llvm);
-    steps.run("build", build.arg("build").args(crate::python::WITH_TESTS));
+    let name = if quick { "build" } else { "build and lints" };
+    steps.run(name, build.arg("build").args(crate::python::WITH_TESTS));
     // If it panicked, what is missing is downloaded below.
     let _ = downloads.join();
     let mut tests = cargo(&llvm);
@@ -89,14 +79,6 @@ pub(crate) fn test(words: &[String]) -> Outcome {
             cargo(&llvm).args(["test", "--workspace", "--doc", "--no-fail-fast"]),
         );
     }
-    if !quick {
-        // The other features are those of the tests above, so that little is compiled again.
-        let mut libraries = cargo(&llvm);
-        libraries.args(["test", "--workspace", "--features"]);
-        libraries.arg("wuji-symbolic/faer,wuji-symbolic/nalgebra,wuji-symbolic/sprs,wuji/bytemuck,wuji/glam,wuji/mint,wuji/nalgebra");
-        libraries.args(["--test", "libraries"]);
-        steps.run("libraries", &mut libraries);
-    }
     // The tests run a fixed number of random programs, so that they do not depend on the speed of the machine.
     if let Some(seconds) = seconds {
         // The program of `cargo xtask fuzz` would be compiled with other features of dependencies.
@@ -107,11 +89,27 @@ pub(crate) fn test(words: &[String]) -> Outcome {
         steps.run("fuzzing", &mut fuzzing);
     }
     // Not beside those in Rust: some of them measure time.
-    match crate::python::tests(&llvm) {
+    match crate::python::tests(cargo(&llvm)) {
         Ok(mut tests) => steps.run("python", &mut tests),
         Err(why) => steps.fail("python", &why),
     }
     steps.finish()
+}
+
+/// A `cargo` command that lints the packages of the workspace where it compiles them, if clippy is installed.
+///
+/// `cargo clippy` would analyze everything a second time, and the packages that it depends on, too. The option is not an
+/// environment variable, because tests call cargo for other packages.
+fn linting(llvm: &Path) -> Command {
+    let mut command = cargo(llvm);
+    if component("clippy") {
+        command.args(["--config", "build.rustc-workspace-wrapper='clippy-driver'"]);
+        command.env(
+            "CLIPPY_ARGS",
+            ["-D", "warnings", ""].join("__CLIPPY_HACKERY__"),
+        );
+    }
+    command
 }
 
 /// Runs the tests on the first GPU: the driver check, every test program that supports it, and the Python tests.
@@ -125,8 +123,14 @@ fn on_gpu() -> Outcome {
         tests.args(["test", "--no-fail-fast", "--test", program, part]);
         steps.run(program, tests.env("WUJI_TEST_BACKEND", "cuda"));
     }
-    match crate::python::tests(&llvm) {
-        Ok(mut tests) => steps.run("python", tests.env("TI_ARCH", "cuda")),
+    match crate::python::tests(cargo(&llvm)) {
+        Ok(mut tests) => {
+            // One process: tests of memory limits need the whole GPU.
+            tests
+                .env("TI_ARCH", "cuda")
+                .env("PYTEST_XDIST_AUTO_NUM_WORKERS", "1");
+            steps.run("python", &mut tests);
+        }
         Err(why) => steps.fail("python", &why),
     }
     steps.finish()
@@ -141,7 +145,7 @@ fn in_lazy_worlds() -> Outcome {
         tests.args(["test", "--no-fail-fast", "-p", package, "--test", program]);
         steps.run(program, tests.env("WUJI_LAZY", "1"));
     }
-    match crate::python::tests(&llvm) {
+    match crate::python::tests(cargo(&llvm)) {
         Ok(mut tests) => steps.run("python", tests.env("WUJI_LAZY", "1")),
         Err(why) => steps.fail("python", &why),
     }

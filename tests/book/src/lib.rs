@@ -5,7 +5,7 @@
 //! | `rust` | compile and run it; it must succeed |
 //! | `rust,no_run` | compile it |
 //! | `rust,error` | run it; it must fail with the error in the following `text` block |
-//! | `rust,refused` | nothing: rustc rejects it, as `crates/wuji/tests/ui` checks; only the page generated from there has such blocks |
+//! | `rust,refused` | nothing: rustc rejects it, as `tests/ui` checks; only the page generated from there has such blocks |
 //! | `wir` | parse and verify it |
 //! | `wir,run` | also compile and launch it, with zeros for parameters |
 //! | `wir,interpret` | also run it in the interpreter |

@@ -138,7 +138,7 @@ fn ptx(file: &TestFile, arguments: &str) -> Result<Option<String>, String> {
 }
 
 /// Vectors of 256 bits, whatever the machine has; `deterministic`, `debug`, `own_math`, `fma`, `fast` and `cuda` among the passes are options, and so are
-/// `without=` with the name of a part to leave out, `stream_from=` with a number of bytes, and `threads=` with a number of threads;
+/// `without=` with the name of a part to leave out, `stream_from=` with a number of bytes, `precision=` with a number of bits, and `threads=` with a number of threads;
 /// `cuda=90` is for GPUs of compute capability 9.0.
 fn options(arguments: &str) -> Options {
     let options = Options {
@@ -163,6 +163,9 @@ fn options(arguments: &str) -> Options {
             .find_map(|word| word.strip_prefix(THREADS))
             .and_then(|count| count.parse().ok())
             .unwrap_or(0),
+        precision: words(arguments)
+            .find_map(|word| word.strip_prefix(PRECISION))
+            .and_then(|bits| bits.parse().ok()),
         without: words(arguments)
             .filter_map(|word| word.strip_prefix(WITHOUT))
             .map(str::to_owned)
@@ -193,13 +196,14 @@ pub(super) const OWN_MATH: &str = "own_math";
 const WITHOUT: &str = "without=";
 const STREAM_FROM: &str = "stream_from=";
 const THREADS: &str = "threads=";
+const PRECISION: &str = "precision=";
 
 /// The passes.
 fn names(arguments: &str) -> impl Iterator<Item = &str> {
     words(arguments)
         .filter(|name| ![DETERMINISTIC, DEBUG, OWN_MATH, CUDA, FMA, FAST].contains(name))
         .filter(|name| {
-            ![WITHOUT, STREAM_FROM, THREADS, CUDA_OF]
+            ![WITHOUT, STREAM_FROM, THREADS, PRECISION, CUDA_OF]
                 .iter()
                 .any(|o| name.starts_with(o))
         })

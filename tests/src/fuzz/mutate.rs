@@ -325,15 +325,8 @@ fn examine(text: &str, seed: u64) -> Result<Reached, (Kind, String)> {
         compile(module, &options, PASSES)?;
         return Ok(Reached::Compiled);
     };
-    // In debug mode, `overflow` adds checks, and `lower_quantized` those of packed fields: what is expected is what the
-    // module does with them.
-    let packed = module.fields.values().any(|f| f.packing.is_some());
-    let last = if packed {
-        "lower_quantized"
-    } else {
-        "overflow"
-    };
-    let checked = PASSES.iter().position(|pass| pass.name == last);
+    // In debug mode, `overflow` adds checks: what is expected is what the module does with them.
+    let checked = PASSES.iter().position(|pass| pass.name == "overflow");
     let (first, rest) = PASSES.split_at(checked.filter(|_| options.debug).map_or(0, |at| at + 1));
     let promises = promises(&module);
     let Some(module) = compile(module, &options, first)? else {

@@ -37,7 +37,7 @@ fn run(campaign: &impl Campaign, attempts: u64) -> Tally {
 
 #[test]
 fn random_programs_agree() {
-    let tally = run(&RandomPrograms { native: 20 }, 150);
+    let tally = run(&RandomPrograms { native: 20 }, 100);
     assert!(tally.skipped <= tally.attempts / 10, "{tally}");
 }
 

@@ -89,7 +89,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "pass_table",
-        sentence: "docs/architecture.md lists the passes, in order",
+        sentence: "docs/design/passes.md lists the passes, in order",
         check: pass_table::check,
     },
     Rule {

@@ -1,10 +1,10 @@
-//! docs/architecture.md lists the passes of `wuji_compile::passes::PASSES`, in order.
+//! docs/design/passes.md lists the passes of `wuji_compile::passes::PASSES`, in order.
 
 use super::Violation;
 use super::sources::Sources;
 
 pub(super) const PASSES: &str = "crates/wuji-compile/src/passes/mod.rs";
-const PAGE: &str = "docs/architecture.md";
+const PAGE: &str = "docs/design/passes.md";
 
 pub(super) fn check(sources: &Sources) -> Vec<Violation> {
     let (Some(passes), Some(page)) = (sources.get(PASSES), sources.get(PAGE)) else {

@@ -38,7 +38,7 @@ const ALLOWED: &[(&str, &str)] = &[
         "vectors and matrices as slices of scalars",
     ),
     (
-        "crates/wuji/src/world.rs",
+        "crates/wuji/src/world/builder.rs",
         "`WorldBuilder::unchecked` is an unsafe function",
     ),
     (

@@ -7,6 +7,7 @@ mod definite;
 mod derivatives;
 mod errors;
 mod files;
+mod libraries;
 mod operations;
 mod programs;
 mod random;

@@ -58,11 +58,41 @@ pub(super) fn kinds(left: &dyn Left) -> Vec<String> {
 
 /// Checks that everything the run mentions is as expected, and everything else unchanged.
 pub fn check(m: &Module, run: &Run, start: &Start, left: &dyn Left) -> Result<()> {
-    let mut reports: Vec<String> = Vec::new();
-    let mut prints: Vec<String> = Vec::new();
-    let mut fields: Vec<Field> = Vec::new();
-    let mut arrays: Vec<Array> = Vec::new();
+    let mut expected = Expected::default();
     for entry in &run.after {
+        expected.entry(m, entry, left)?;
+    }
+    expected.reports.sort();
+    let texts: Vec<String> = left.printed().iter().map(|p| p.text.clone()).collect();
+    let reported = [
+        ("reports", &expected.reports, kinds(left)),
+        ("prints", &expected.prints, texts),
+    ];
+    for (what, expected, found) in reported {
+        if *expected != found {
+            return Err(
+                Error::new(WRONG, format!("there are other {what} than expected"))
+                    .at(run.at.clone())
+                    .note(format!("expected {}", shortened(format!("{expected:?}"))))
+                    .note(format!("found    {}", shortened(format!("{found:?}")))),
+            );
+        }
+    }
+    expected.unmentioned(m, run, start, left)
+}
+
+/// What the entries behind `=>` mention.
+#[derive(Default)]
+struct Expected {
+    reports: Vec<String>,
+    prints: Vec<String>,
+    fields: Vec<Field>,
+    arrays: Vec<Array>,
+}
+
+impl Expected {
+    /// Compares what one entry says.
+    fn entry(&mut self, m: &Module, entry: &Entry, left: &dyn Left) -> Result<()> {
         let misfit = |why: String| entry.error(MISFIT, why);
         if entry.view.is_some() {
             let why = "where an array lies is said before `=>`";
@@ -84,7 +114,7 @@ pub fn check(m: &Module, run: &Run, start: &Start, left: &dyn Left) -> Result<()
                         .collect(),
                 };
                 same(entry, &what, &elem, &found)?;
-                fields.push(*f);
+                self.fields.push(*f);
             }
             ScriptTarget::Element(f, at) => {
                 let (what, elem) = field(m, entry, *f)?;
@@ -94,7 +124,7 @@ pub fn check(m: &Module, run: &Run, start: &Start, left: &dyn Left) -> Result<()
                     Some(cells) => element(&elem, cells, at),
                 };
                 same(entry, &format!("element {at:?} of {what}"), &elem, &found)?;
-                fields.push(*f);
+                self.fields.push(*f);
             }
             ScriptTarget::Active(f) => {
                 let (what, _) = field(m, entry, *f)?;
@@ -117,7 +147,7 @@ pub fn check(m: &Module, run: &Run, start: &Start, left: &dyn Left) -> Result<()
                 let data = array_of(m, entry, *a)?;
                 let elem = m.structs.flatten(data.elem);
                 same(entry, &named(a, &data.name), &elem, &left.array(*a)?)?;
-                arrays.push(*a);
+                self.arrays.push(*a);
             }
             ScriptTarget::Result => {
                 let none = || entry.error(WRONG, "the kernel gave no result");
@@ -125,54 +155,47 @@ pub fn check(m: &Module, run: &Run, start: &Start, left: &dyn Left) -> Result<()
                 let elem: Vec<Scalar> = found.iter().map(|v| v.ty).collect();
                 same(entry, "the result", &elem, found)?;
             }
-            ScriptTarget::Reports => reports = entry.items.words().map_err(misfit)?,
-            ScriptTarget::Prints => prints = entry.items.words().map_err(misfit)?,
+            ScriptTarget::Reports => self.reports = entry.items.words().map_err(misfit)?,
+            ScriptTarget::Prints => self.prints = entry.items.words().map_err(misfit)?,
             ScriptTarget::Param(_) | ScriptTarget::Seed | ScriptTarget::Launch => {
                 return Err(misfit("parameters stand before `=>`".to_owned()));
             }
         }
+        Ok(())
     }
-    reports.sort();
-    let texts: Vec<String> = left.printed().iter().map(|p| p.text.clone()).collect();
-    for (what, expected, found) in [("reports", reports, kinds(left)), ("prints", prints, texts)] {
-        if expected != found {
-            return Err(
-                Error::new(WRONG, format!("there are other {what} than expected"))
-                    .at(run.at.clone())
-                    .note(format!("expected {}", shortened(format!("{expected:?}"))))
-                    .note(format!("found    {}", shortened(format!("{found:?}")))),
-            );
-        }
-    }
-    let changed = |what: String, found: &[Imm]| {
-        Error::new(
-            WRONG,
-            format!("{what} has changed, which the run does not mention"),
-        )
-        .at(run.at.clone())
-        .note(format!("found {}", shortened(words(found))))
-    };
-    for (field, values) in &start.fields {
-        if !fields.contains(field) && left.field(*field)? != *values {
-            return Err(changed(
-                named(field, &m.fields[*field].name),
-                &left.field(*field)?,
-            ));
-        }
-    }
-    for bound in &start.arrays {
-        let Some(values) = &bound.values else {
-            continue;
+
+    /// Whatever else the kernel has changed is an error.
+    fn unmentioned(&self, m: &Module, run: &Run, start: &Start, left: &dyn Left) -> Result<()> {
+        let changed = |what: String, found: &[Imm]| {
+            Error::new(
+                WRONG,
+                format!("{what} has changed, which the run does not mention"),
+            )
+            .at(run.at.clone())
+            .note(format!("found {}", shortened(words(found))))
         };
-        let array = bound.array;
-        if !arrays.contains(&array) && left.array(array)? != *values {
-            return Err(changed(
-                named(array, &m.arrays[array].name),
-                &left.array(array)?,
-            ));
+        for (field, values) in &start.fields {
+            if !self.fields.contains(field) && left.field(*field)? != *values {
+                return Err(changed(
+                    named(field, &m.fields[*field].name),
+                    &left.field(*field)?,
+                ));
+            }
         }
+        for bound in &start.arrays {
+            let Some(values) = &bound.values else {
+                continue;
+            };
+            let array = bound.array;
+            if !self.arrays.contains(&array) && left.array(array)? != *values {
+                return Err(changed(
+                    named(array, &m.arrays[array].name),
+                    &left.array(array)?,
+                ));
+            }
+        }
+        Ok(())
     }
-    Ok(())
 }
 
 fn contents(left: &dyn Left, field: Field) -> Option<&Cells> {

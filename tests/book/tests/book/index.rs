@@ -332,7 +332,7 @@ const REFUSED: &str = "Unsupported Rust in kernels";
 /// Generates the page from the snapshots of macro errors.
 #[test]
 fn refusals_of_the_macros_are_listed() {
-    let folder = root().join("crates/wuji/tests/ui");
+    let folder = root().join("tests/ui/tests/mistakes");
     let mut programs: Vec<PathBuf> = fs::read_dir(&folder)
         .unwrap()
         .map(|entry| entry.unwrap().path())
@@ -349,7 +349,9 @@ fn refusals_of_the_macros_are_listed() {
         let code = fs::read_to_string(&program).unwrap();
         let message = fs::read_to_string(program.with_extension("stderr")).unwrap();
         let name = program.file_name().unwrap_or_default().to_string_lossy();
-        let message = message.replace(&format!("tests/ui/{name}"), "src/main.rs");
+        let message = message
+            .replace(&format!("tests/mistakes/{name}"), "src/main.rs")
+            .replace("$WORKSPACE/crates/", "");
         let title = message.lines().next().unwrap_or_default();
         let title = title.trim_start_matches("error: ");
         let title: String = title

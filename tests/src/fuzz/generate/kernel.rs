@@ -75,6 +75,7 @@ impl Generator<'_> {
             grain_size: None,
             cooperative: false,
             blocks: false,
+            uncounted: false,
         };
         let label = self.body.f.fresh_label();
         let types: Vec<Type> = indices.iter().map(|i| Type::Scalar(i.0)).collect();

@@ -1,12 +1,12 @@
 //! Packed fields: words, and quantized types for their elements.
 //!
-//! Only integers are written to. Results of float updates depend on their order, because they are rounded.
+//! Updates of floats depend on their order, because they are rounded, except sums of fixed-point numbers.
 
 use super::Generator;
 use wuji_ir::entities::{Field, Node, Tree};
 use wuji_ir::layout::{Axis, Child, FieldData, NodeKind};
-use wuji_ir::ops::Place;
-use wuji_ir::quant::{Member, Packing, Quantized, Rounding, Scale};
+use wuji_ir::ops::{AtomicOp, Place};
+use wuji_ir::quant::{Member, Packing, Quantized, Rounding, Scale, SharedExponent};
 use wuji_ir::types::{Scalar, Type};
 
 const WORDS: [Scalar; 4] = [Scalar::U8, Scalar::U16, Scalar::U32, Scalar::U64];
@@ -76,6 +76,11 @@ impl Generator<'_> {
         if scalars.is_empty() || scalars.len() > 12 || scalars.contains(&Scalar::F16) {
             return None;
         }
+        if self.dice.chance(40)
+            && let Some(packing) = self.sharing_exponent((tree, node), axes, &scalars)
+        {
+            return Some(packing);
+        }
         let mut members = Vec::new();
         for scalar in scalars {
             let ty = self.quantized(scalar);
@@ -110,6 +115,80 @@ impl Generator<'_> {
         Some(Packing {
             members: members.into(),
         })
+    }
+
+    /// A word for floats that share an exponent, with bits left for other fields.
+    fn sharing_exponent(
+        &mut self,
+        (tree, node): (Tree, Node),
+        axes: &[(Axis, i64)],
+        scalars: &[Scalar],
+    ) -> Option<Packing> {
+        let (first, count) = (*scalars.first()?, scalars.len() as i64);
+        let same = scalars.iter().all(|s| *s == first && s.is_float());
+        if !same || !(2..=6).contains(&count) {
+            return None;
+        }
+        let bits = self.dice.between(4, 8);
+        let word = self.add_word(tree, node, axes, Scalar::U64);
+        let exponent = SharedExponent {
+            at: 0,
+            bits: bits as u8,
+        };
+        let mut used = bits;
+        let mut members = Vec::new();
+        for _ in scalars {
+            let bits = self.dice.between(2, (56 / count).min(24));
+            let ty = Quantized::Fraction {
+                bits: bits as u8,
+                signed: self.dice.chance(70),
+                exponent,
+            };
+            let at = used as u8;
+            members.push(Member { word, at, ty });
+            used += bits;
+        }
+        self.word = Some(OpenWord {
+            tree,
+            node,
+            axes: axes.to_vec(),
+            word,
+            used: used as u32,
+        });
+        Some(Packing {
+            members: members.into(),
+        })
+    }
+
+    /// The types of the packed floats of a place.
+    pub(super) fn packed_floats(&self, place: Place) -> Vec<Quantized> {
+        let Place::Field(field) = place else {
+            return Vec::new();
+        };
+        let leaves = self.m.leaves(field).into_iter();
+        let packings = leaves.filter_map(|leaf| self.m.fields[leaf.field].packing.as_ref());
+        let types = packings.flat_map(|p| p.members.iter().map(|m| m.ty));
+        types
+            .filter(|ty| match ty {
+                Quantized::Int { .. } => false,
+                Quantized::Fixed { .. } | Quantized::Float { .. } | Quantized::Fraction { .. } => {
+                    true
+                }
+            })
+            .collect()
+    }
+
+    /// Whether atomics of several iterations give the same numbers in any order.
+    pub(super) fn packed_commutes(&self, place: Place, op: AtomicOp) -> bool {
+        let floats = self.packed_floats(place);
+        let fixed = |ty: &Quantized| matches!(ty, Quantized::Fixed { .. });
+        floats.is_empty() || op == AtomicOp::Add && floats.iter().all(fixed)
+    }
+
+    /// Whether a store of one component changes others.
+    pub(super) fn shares_exponents(&self, place: Place) -> bool {
+        let floats = self.packed_floats(place);
+        (floats.iter()).any(|ty| matches!(ty, Quantized::Fraction { .. }))
     }
 
     fn packing_in_array(

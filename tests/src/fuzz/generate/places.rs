@@ -172,13 +172,9 @@ impl Generator<'_> {
         } else {
             None
         };
-        let writable = !self.m.structs.flatten(elem).iter().any(|s| s.is_float());
-        let mut writable = writable || packing.is_none();
         let tally = self.dice.chance(40);
         let field = if packing.is_none() && !in_array && self.dice.chance(20) {
-            let field = self.add_split((tree, node), &axes, elem, tally);
-            writable &= !self.has_packed_floats(field);
-            field
+            self.add_split((tree, node), &axes, elem, tally)
         } else {
             self.add_field((tree, node), &axes, (elem, packing), tally)
         };
@@ -191,7 +187,7 @@ impl Generator<'_> {
             domain,
             group,
             twin: self.places.len(),
-            writable,
+            writable: true,
             distinct: true,
             tally,
             paths: self.paths(elem),

@@ -156,6 +156,7 @@ impl Generator<'_> {
             let number = *self.dice.pick(&members);
             let split = members.len() == 1
                 && self.m.structs.arity(self.places[number].elem) > 1
+                && !self.shares_exponents(self.places[number].place)
                 && self.dice.chance(25);
             let role = if split {
                 let arity = self.m.structs.arity(self.places[number].elem);
@@ -208,6 +209,7 @@ impl Generator<'_> {
                         let orders = matches!(op, AtomicOp::Min | AtomicOp::Max);
                         !orders || !self.is_packed(info.place)
                     })
+                    .filter(|op| self.packed_commutes(info.place, *op))
                     .filter(|op| under.iter().any(|t| commutes(self, *op, *t, info.tally)))
                     .collect();
                 if ops.is_empty() {

@@ -83,13 +83,4 @@ impl Generator<'_> {
         self.m.trees[tree].nodes[twin].order = data.order;
         twin
     }
-
-    /// Whether some float of an element is packed: encoding it loses bits.
-    pub(super) fn has_packed_floats(&self, field: Field) -> bool {
-        self.m.leaves(field).iter().any(|leaf| {
-            let data = &self.m.fields[leaf.field];
-            let scalars = self.m.structs.flatten(data.elem);
-            data.packing.is_some() && scalars.iter().any(|s| s.is_float())
-        })
-    }
 }

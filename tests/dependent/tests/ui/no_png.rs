@@ -1,8 +1,0 @@
-use other_name::prelude::*;
-
-fn main() -> other_name::Result<()> {
-    let world = World::cpu()?;
-    let x = world.field::<f32, 2>("x", [8, 8])?;
-    let _ = x.save_png("x.png")?;
-    Ok(())
-}
