@@ -158,6 +158,11 @@ impl<'a> Builder<'a> {
         self.push(Op::Store(Access::write(place)), &args)
     }
 
+    /// Adds a barrier: the threads of a block wait for each other.
+    pub fn barrier(&mut self) {
+        self.push(Op::Thread(ThreadOp::Barrier), &[]);
+    }
+
     /// Ends the current region.
     pub fn end(&mut self, term: Term) {
         let span = self.span;

@@ -2,7 +2,7 @@
 
 use crate::entities::*;
 pub use crate::env::*;
-use crate::ops::{AtomicOp, Op, Place};
+use crate::ops::{AtomicOp, Effect, Op, Place};
 use crate::types::{Imm, Scalar, Structs, Type};
 use cranelift_entity::{PrimaryMap, SecondaryMap};
 use smallvec::SmallVec;
@@ -118,6 +118,13 @@ pub struct InstData {
     pub regions: SmallVec<[Region; 2]>,
     /// The values it defines.
     pub results: SmallVec<[Value; 1]>,
+}
+
+impl InstData {
+    /// Whether it only computes its results, without regions: it may be executed earlier, speculatively or again.
+    pub fn is_pure(&self) -> bool {
+        self.regions.is_empty() && self.op.effect() == Effect::Pure
+    }
 }
 
 /// A sequence of instructions with parameters and a terminator.
@@ -616,25 +623,17 @@ impl Module {
 
     /// An instruction of a region, or of its callees, that is about the threads of a block.
     pub fn among_threads(&self, func: Func, region: Region) -> Option<(Func, Inst)> {
-        let mut seen = vec![func];
-        let mut work = vec![(func, region)];
-        while let Some((func, region)) = work.pop() {
+        let found = |func: Func, region: Region| {
             let f = &self.funcs[func];
-            for inst in &f.regions[region].insts {
-                let data = &f.insts[*inst];
-                if f.is_among_threads(&data.op) {
-                    return Some((func, *inst));
-                }
-                work.extend(data.regions.iter().map(|r| (func, *r)));
-                if let Op::Call(callee) = data.op
-                    && !seen.contains(&callee)
-                {
-                    seen.push(callee);
-                    work.push((callee, self.funcs[callee].entry));
-                }
-            }
-        }
-        None
+            let mut insts = f.insts_in(region);
+            let inst = insts.find(|i| f.is_among_threads(&f.insts[*i].op))?;
+            Some((func, inst))
+        };
+        found(func, region).or_else(|| {
+            let called = self.called_by(self.funcs[func].callees_in(region));
+            let mut others = called.into_iter().filter(|callee| *callee != func);
+            others.find_map(|callee| found(callee, self.funcs[callee].entry))
+        })
     }
 
     /// Adds a function and declares its signature.

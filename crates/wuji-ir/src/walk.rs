@@ -2,6 +2,7 @@
 
 use crate::entities::*;
 use crate::module::{Function, Module};
+use cranelift_entity::SecondaryMap;
 
 /// Instructions in pre-order: each before those in its regions.
 #[derive(Clone, Debug)]
@@ -36,6 +37,18 @@ impl Function {
         }
     }
 
+    /// An instruction and those in its regions, in pre-order.
+    pub fn insts_of(&self, inst: Inst) -> impl Iterator<Item = Inst> {
+        let regions = self.insts[inst].regions.iter();
+        std::iter::once(inst).chain(regions.flat_map(|r| self.insts_in(*r)))
+    }
+
+    /// The regions of an instruction and those inside them, each before the ones inside it.
+    pub fn regions_of(&self, inst: Inst) -> Vec<Region> {
+        let regions = |i: Inst| self.insts[i].regions.iter().copied();
+        self.insts_of(inst).flat_map(regions).collect()
+    }
+
     /// All instructions that are in the body, in pre-order.
     pub fn walk(&self, visit: impl FnMut(Inst)) {
         self.insts_in(self.entry).for_each(visit);
@@ -57,28 +70,51 @@ impl Function {
 
     /// The functions that the body calls, once for each call, in pre-order.
     pub fn callees(&self) -> Vec<Func> {
+        self.callees_in(self.entry)
+    }
+
+    /// The functions that a region calls, once for each call, in pre-order.
+    pub fn callees_in(&self, region: Region) -> Vec<Func> {
         let called = |inst: Inst| self.insts[inst].op.callee();
-        self.insts_in(self.entry).filter_map(called).collect()
+        self.insts_in(region).filter_map(called).collect()
     }
 }
 
 impl Module {
     /// These functions and all that they call, directly or not, each once; and those for reverse sweeps.
     pub fn reachable(&self, roots: impl IntoIterator<Item = Func>) -> Vec<Func> {
-        let mut found: Vec<Func> = Vec::new();
-        let mut work: Vec<Func> = roots.into_iter().collect();
-        while let Some(func) = work.pop() {
-            if !found.contains(&func) {
-                found.push(func);
-                work.extend(self.funcs[func].callees());
-                work.extend(self.funcs[func].reverse);
-            }
-        }
-        found
+        self.closure(roots, |f| {
+            let mut next = f.callees();
+            next.extend(f.reverse);
+            next
+        })
+    }
+
+    /// These functions and all that they call, directly or not, each once.
+    pub fn called_by(&self, roots: impl IntoIterator<Item = Func>) -> Vec<Func> {
+        self.closure(roots, Function::callees)
     }
 
     /// The functions that a body calls, directly or not, each once.
     pub fn called_from(&self, f: &Function) -> Vec<Func> {
-        self.reachable(f.callees())
+        self.called_by(f.callees())
+    }
+
+    /// These functions and all that follow from them, each once.
+    fn closure(
+        &self,
+        roots: impl IntoIterator<Item = Func>,
+        next: impl Fn(&Function) -> Vec<Func>,
+    ) -> Vec<Func> {
+        let mut seen: SecondaryMap<Func, bool> = SecondaryMap::new();
+        let mut found: Vec<Func> = Vec::new();
+        let mut work: Vec<Func> = roots.into_iter().collect();
+        while let Some(func) = work.pop() {
+            if !std::mem::replace(&mut seen[func], true) {
+                found.push(func);
+                work.extend(next(&self.funcs[func]));
+            }
+        }
+        found
     }
 }

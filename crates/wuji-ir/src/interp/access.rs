@@ -167,9 +167,12 @@ impl Launch<'_, '_> {
         };
         let old = self.read(&t.element, t.start);
         self.watch_element(&t.element, t.start, None, span)?;
+        let new = self.scalar(operands[1]);
         if old.bits() == self.scalar(operands[0]).bits() {
-            let new = self.scalar(operands[1]);
             self.write_all(&t, &[new], span)?;
+        } else if let Element::Field(field, _) = &t.element {
+            // The number of random numbers does not depend on what is stored.
+            self.draws(*field, t.start..t.start + t.len, span)?;
         }
         self.set_scalar(data.results[0], old);
         Ok(())
@@ -277,15 +280,21 @@ impl Launch<'_, '_> {
         for leaf in self.machine.module.leaves(field) {
             let first = scalars.start.max(leaf.scalars.start);
             let end = scalars.end.min(leaf.scalars.end);
-            if first >= end && !scalars.is_empty() {
+            let (start, len, from) = if first < end {
+                let from = first - scalars.start;
+                (first - leaf.scalars.start, end - first, from)
+            } else if scalars.is_empty() {
+                // An access without scalars still activates.
+                (0, 0, 0)
+            } else {
                 continue;
-            }
+            };
             if self.reach(leaf.field, at, activation, writes, span)? {
                 slices.push(ElementSlice {
                     element: Element::Field(leaf.field, at.clone()),
-                    start: first - leaf.scalars.start,
-                    len: end - first,
-                    from: first - scalars.start,
+                    start,
+                    len,
+                    from,
                 });
             }
         }

@@ -31,8 +31,13 @@ impl Launch<'_, '_> {
                 }
             }
             OpClass::Query(op) => self.query(op, data.results[0], span)?,
-            OpClass::Hint(HintOp::AssumeRange(..) | HintOp::Unique(_)) => {
+            OpClass::Hint(HintOp::AssumeRange(..)) => {
                 let value = self.scalar(data.args[0]);
+                self.set_scalar(data.results[0], value);
+            }
+            OpClass::Hint(HintOp::Unique(count)) => {
+                let value = self.scalar(data.args[0]);
+                self.check_unique(inst, value, count)?;
                 self.set_scalar(data.results[0], value);
             }
             // It does not change results.

@@ -44,7 +44,7 @@ enum Owner {
     /// The body of a cooperative `foreach`, run by one thread.
     Thread(Inst),
     For(Inst, Counter),
-    ForEach(Inst, Visit),
+    ForEach(Inst, Box<Visit>),
 }
 
 /// The state of a `for`.
@@ -72,7 +72,7 @@ struct Visit {
     order: Permutation,
     /// Locals that the body stores to, with their values before the loop: every iteration starts with those.
     locals: Vec<(Range<usize>, Vec<Imm>)>,
-    /// What the serial code continues with, if the loop is below control flow.
+    /// What the serial code continues with, if the loop belongs to it.
     around: Option<Scope>,
 }
 
@@ -443,8 +443,8 @@ impl Launch<'_, '_> {
             })
             .collect();
         // Below control flow, loops belong to the serial code around them.
-        let nested = self.stacks.running.len() > 1;
-        let around = nested.then(|| std::mem::take(&mut self.scope));
+        let belongs = self.stacks.running.len() > 1 || hints.uncounted;
+        let around = belongs.then(|| std::mem::take(&mut self.scope));
         match &around {
             None => self.start_parallel_scope(),
             Some(around) => self.start_scope(around.task),
@@ -458,7 +458,7 @@ impl Launch<'_, '_> {
             order,
             locals,
         };
-        self.run_region(data.regions[0], Owner::ForEach(inst, visit));
+        self.run_region(data.regions[0], Owner::ForEach(inst, Box::new(visit)));
         self.visit_point();
         Ok(())
     }
@@ -483,20 +483,11 @@ impl Launch<'_, '_> {
     /// Locals that a region or a nested one stores to.
     fn stored_locals(&self, region: Region) -> Vec<Local> {
         let f = self.func();
-        let mut stored = Vec::new();
-        let mut work = vec![region];
-        while let Some(region) = work.pop() {
-            for inst in &f.regions[region].insts {
-                let data = &f.insts[*inst];
-                work.extend(&data.regions);
-                match data.op.access().map(|a| a.place) {
-                    Some(Place::Local(local)) if !matches!(data.op, Op::Load(_)) => {
-                        stored.push(local);
-                    }
-                    _ => {}
-                }
-            }
-        }
+        let written = |inst: Inst| match f.insts[inst].op.written_access()?.place {
+            Place::Local(local) => Some(local),
+            Place::Field(_) | Place::Array(_) | Place::Temp(_) => None,
+        };
+        let mut stored: Vec<Local> = f.insts_in(region).filter_map(written).collect();
         stored.sort_unstable();
         stored.dedup();
         stored
@@ -531,18 +522,25 @@ impl Launch<'_, '_> {
 
     fn end_foreach(&mut self) {
         let ended = self.stacks.running.pop().map(|r| r.owner);
-        match ended {
-            Some(Owner::ForEach(
-                _,
-                Visit {
-                    around: Some(around),
-                    ..
-                },
-            )) => {
+        let around = match ended {
+            Some(Owner::ForEach(_, visit)) => visit.around,
+            _ => None,
+        };
+        match around {
+            Some(around) => {
                 self.races = None;
                 self.scope = around;
             }
-            _ => self.start_serial_scope(),
+            None => self.start_serial_scope(),
+        }
+    }
+
+    /// Whether the current instruction is directly in the body of a parallel loop, so that every iteration runs it once.
+    pub(super) fn is_in_body_of_iteration(&self) -> bool {
+        match self.stacks.running.last().map(|r| &r.owner) {
+            Some(Owner::ForEach(..) | Owner::Thread(_)) => true,
+            Some(Owner::Body) => self.stacks.frames.len() == 1,
+            Some(Owner::Plain(_) | Owner::For(..)) | None => false,
         }
     }
 

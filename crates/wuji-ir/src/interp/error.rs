@@ -17,6 +17,8 @@ pub const TOO_LARGE: &str = "W0496";
 
 /// A race in a parallel task, if races are checked.
 pub const RACE: &str = "W0497";
+/// Iterations have the same value where the user says that they differ.
+pub const NOT_UNIQUE: &str = "W0498";
 /// The run was interrupted.
 pub const STOPPED: &str = "W0405";
 

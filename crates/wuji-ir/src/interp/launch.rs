@@ -8,7 +8,7 @@ use super::prepare::{Run, zero};
 use super::races::Races;
 use super::{Machine, Memory, Outcome, Printed, Report};
 use crate::Result;
-use crate::entities::{Func, Message, Node, Temp, Tree, Value};
+use crate::entities::{Func, Inst, Message, Node, Temp, Tree, Value};
 use crate::message::format_message;
 use crate::module::{
     Bound, BoundBase, Copies, Function, RangeDim, Repeat, SiteKind, Span, Task, TaskKind,
@@ -16,6 +16,7 @@ use crate::module::{
 use crate::ops::LoopHints;
 use crate::random;
 use crate::types::{Imm, Scalar};
+use rustc_hash::FxHashMap;
 
 /// The current position, for random numbers and reports.
 #[derive(Debug, Default)]
@@ -27,6 +28,8 @@ pub(super) struct Scope {
     pub(super) draws: u64,
     /// An assertion failed, or the recursion limit was exceeded.
     pub(super) failed: bool,
+    /// The iteration that has each value of a `unique` hint.
+    pub(super) unique: FxHashMap<(Inst, i128), u64>,
 }
 
 #[derive(Debug)]
@@ -34,6 +37,8 @@ pub(super) struct Launch<'r, 'm> {
     pub(super) machine: &'r mut Machine<'m>,
     pub(super) stacks: Stacks,
     pub(super) scope: Scope,
+    /// The last serial task that has drawn, and how many draws were made up to its end.
+    drawn: (u32, u64),
     pub(super) outcome: Outcome,
     /// `None` for serial order.
     pub(super) dice: Option<Dice>,
@@ -74,6 +79,7 @@ pub(super) fn run(machine: &mut Machine<'_>, params: &[Imm]) -> Result<Outcome> 
         machine,
         stacks: Stacks::default(),
         scope: Scope::default(),
+        drawn: (0, 0),
         outcome: Outcome::default(),
         dice,
         races: None,
@@ -166,8 +172,15 @@ impl<'m> Launch<'_, 'm> {
         match &task.kind {
             TaskKind::Serial => {
                 self.scope.iteration = Some(0);
+                // Tasks of one stretch of serial code continue its draws.
+                if self.drawn.0 == task.ordinal {
+                    self.scope.draws = self.drawn.1;
+                }
                 let params = self.params.clone();
                 let end = self.call(task.func, &params)?;
+                if self.scope.draws > 0 {
+                    self.drawn = (task.ordinal, self.scope.draws);
+                }
                 // Lowered code reports the failure and returns.
                 Ok(matches!(end, End::Returned(_)) && !self.scope.failed)
             }

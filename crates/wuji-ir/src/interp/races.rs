@@ -1,12 +1,14 @@
 //! Detects races between writes of a parallel task. Iterations may update one element by atomics, and may
 //! store equal values; a plain store with another write of a different value is a race, whose outcome depends
 //! on the schedule. Passes must not introduce races.
+//!
+//! A wrong hint that iterations have different values makes passes introduce races, so it is always checked.
 
-use super::error::RACE;
+use super::error::{NOT_UNIQUE, RACE};
 use super::launch::Launch;
 use super::store::Relative;
 use crate::Result;
-use crate::entities::{Field, Tree};
+use crate::entities::{Field, Inst, Tree};
 use crate::module::Span;
 use crate::types::Imm;
 use rustc_hash::FxHashMap;
@@ -93,5 +95,36 @@ impl Launch<'_, '_> {
             let why = format!("iterations race for {cell:?}");
             Err(self.error(RACE, why, span))
         }
+    }
+
+    /// Checks a hint that the current iteration has a value that no other one has, and that it is below a number.
+    ///
+    /// In an inner loop the hint means nothing, because an iteration has several values.
+    pub(super) fn check_unique(
+        &mut self,
+        inst: Inst,
+        value: Imm,
+        count: Option<u64>,
+    ) -> Result<()> {
+        let (Some(iteration), Some(value), true) = (
+            self.scope.iteration,
+            value.as_int(),
+            self.is_in_body_of_iteration(),
+        ) else {
+            return Ok(());
+        };
+        let span = self.func().spans[inst];
+        if let Some(count) = count
+            && !(0..i128::from(count)).contains(&value)
+        {
+            let why = format!("{value} is not one of the {count} numbers of all iterations");
+            return Err(self.error(NOT_UNIQUE, why, span));
+        }
+        let first = self.scope.unique.entry((inst, value)).or_insert(iteration);
+        if *first == iteration {
+            return Ok(());
+        }
+        let why = format!("{value} is not unique: iterations {first} and {iteration} have it");
+        Err(self.error(NOT_UNIQUE, why, span))
     }
 }

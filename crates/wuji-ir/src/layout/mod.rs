@@ -15,8 +15,8 @@ mod memory;
 mod split;
 
 pub use kinds::{
-    Activity, Container, Dynamic, LevelFormat, ListEntry, NodeKind, Parameter, PathInfo,
-    hash_table, record,
+    Activity, Container, Dynamic, GPU_VECTOR, LevelFormat, ListEntry, NodeKind, Parameter,
+    PathInfo, hash_table, record,
 };
 pub use memory::{Arena, ListMemory, NodeMemory, TreeMemory, budget, header, shard, tree_header};
 pub use split::Leaf;

@@ -184,6 +184,9 @@ pub struct LoopHints {
     /// On a GPU, a thread block takes each unit of a task: its threads share the iterations of the parallel
     /// loops inside, with barriers between these loops. Set by passes.
     pub blocks: bool,
+    /// Belongs to the serial code around it, as loops below control flow do: it is not counted as a task of the kernel. Set by
+    /// passes.
+    pub uncounted: bool,
 }
 
 /// The default block size on a GPU.

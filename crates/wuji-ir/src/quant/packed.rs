@@ -106,6 +106,23 @@ impl Env {
         scalars.filter(|(_, s)| shares(s)).collect()
     }
 
+    /// The other fields whose numbers a store to a field may round again, because they share an exponent.
+    pub fn sharing_exponents(&self, field: Field) -> SmallVec<[Field; 4]> {
+        let mut found = SmallVec::new();
+        let members = self.fields[field].packing.iter().flat_map(|p| &p.members);
+        for member in members {
+            let Quantized::Fraction { exponent, .. } = member.ty else {
+                continue;
+            };
+            for (other, _) in self.exponent_group(member.word, exponent) {
+                if other != field && !found.contains(&other) {
+                    found.push(other);
+                }
+            }
+        }
+        found
+    }
+
     /// The bits of a word that some field uses.
     pub fn used_bits(&self, word: Field) -> u64 {
         let data = &self.fields[word];

@@ -20,6 +20,7 @@ mod literal;
 mod number;
 mod packing;
 mod parse;
+mod parse_access;
 mod parse_body;
 mod parse_items;
 mod print;

@@ -225,6 +225,8 @@ impl Parser<'_> {
                 hints.cooperative = true;
             } else if self.c.eat_word("blocks") {
                 hints.blocks = true;
+            } else if self.c.eat_word("uncounted") {
+                hints.uncounted = true;
             } else {
                 return Ok(hints);
             }

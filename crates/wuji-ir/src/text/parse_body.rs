@@ -66,9 +66,9 @@ impl Parser<'_> {
 }
 
 /// A function that is being parsed.
-struct Body<'p, 'a> {
-    p: &'p mut Parser<'a>,
-    f: Function,
+pub(super) struct Body<'p, 'a> {
+    pub(super) p: &'p mut Parser<'a>,
+    pub(super) f: Function,
     /// By the numbers of the text.
     values: FxHashMap<u32, Value>,
     labels: FxHashMap<u32, Label>,
@@ -568,135 +568,15 @@ impl Body<'_, '_> {
         Ok((op, args))
     }
 
-    fn access(&mut self, default: Activation) -> Result<(Access, Values)> {
-        let (activation, guard) = self.modifiers(default)?;
-        self.element(activation, guard)
-    }
-
-    /// `.known_active.inbounds`
-    fn modifiers(&mut self, default: Activation) -> Result<(Activation, Guard)> {
-        let mut activation = None;
-        let mut guard = Guard::Checked;
-        while self.p.c.eat(".") {
-            let at = self.p.c.here();
-            let word = self.p.c.word("an activation mode or `inbounds`")?;
-            if word == "inbounds" && guard == Guard::Checked {
-                guard = Guard::InBounds;
-            } else if word == "silent" && guard == Guard::Checked {
-                guard = Guard::Silent;
-            } else if let (Some(a), None) = (Activation::from_name(word), activation) {
-                activation = Some(a);
-            } else {
-                let why = format!("`{}` is not a mode of an access here", shortened(word));
-                return Err(self
-                    .p
-                    .c
-                    .error("W0002", at, why)
-                    .help("there are: never, if_absent, known_active, inbounds, silent"));
-            }
-        }
-        Ok((activation.unwrap_or(default), guard))
-    }
-
-    /// `f0[v0, v1].1.[v5]`
-    fn element(&mut self, activation: Activation, guard: Guard) -> Result<(Access, Values)> {
-        let place = self.p.place(Some(self.f.locals.len()))?;
-        self.p.c.expect("[")?;
-        let mut args = Values::new();
-        if !self.p.c.eat("]") {
-            args = self.values()?;
-            self.p.c.expect("]")?;
-        }
-        let mut path = SmallVec::new();
-        while self.p.c.eat(".") {
-            if self.p.c.eat("[") {
-                args.push(self.value()?);
-                self.p.c.expect("]")?;
-                path.push(Step::Dynamic);
-            } else {
-                let k = self.p.c.number("a component", u64::from(u32::MAX))? as u32;
-                path.push(Step::Const(k));
-            }
-        }
-        let access = Access {
-            place,
-            path,
-            activation,
-            guard,
-        };
-        Ok((access, args))
-    }
-
-    /// `T0.f0 [v0], v1`
-    fn memory(&mut self) -> Result<(Space, Values)> {
-        let space = self.space()?;
-        let args = self.offset()?;
-        Ok((space, args))
-    }
-
-    /// `[v0], v1`
-    fn offset(&mut self) -> Result<Values> {
-        self.p.c.expect("[")?;
-        let offset = self.value()?;
-        self.p.c.expect("]")?;
-        self.more(smallvec![offset])
-    }
-
-    /// `f32x8 T0.f0 + 0, T0.f1 + 4 every 8`
-    fn rows(&mut self) -> Result<Interleaved> {
-        let ty = self.p.ty()?;
-        let mut columns = SmallVec::new();
-        loop {
-            let space = self.space()?;
-            self.p.c.expect("+")?;
-            columns.push((space, self.p.c.signed("a number of bytes")?));
-            if !self.p.c.eat(",") {
-                break;
-            }
-        }
-        self.p.c.expect_word("every")?;
-        let stride = self.p.c.signed("a number of bytes")?;
-        Ok(Interleaved {
-            ty,
-            stride,
-            columns,
-        })
-    }
-
-    fn space(&mut self) -> Result<Space> {
-        Ok(if self.p.c.eat_word("temps") {
-            Space::Temps
-        } else if self.p.c.peek_id("a").is_some() {
-            Space::Array(self.p.array()?)
-        } else {
-            let trees = self.p.m.trees.len();
-            let tree = self
-                .p
-                .known("T", "memory like `T0.f0`, `a0` or `temps`", trees)?;
-            self.p.c.expect(".")?;
-            if self.p.c.eat_word("nodes") {
-                Space::Nodes(tree)
-            } else if self.p.c.eat_word("bytes") {
-                Space::Bytes(tree)
-            } else if self.p.c.eat_word("streamed") {
-                Space::Streamed(tree)
-            } else {
-                let field = self.p.field()?;
-                if self.p.c.eat(".") {
-                    self.p.c.expect_word("private")?;
-                    Space::Private(tree, field)
-                } else {
-                    Space::Tree(tree, field)
-                }
-            }
-        })
-    }
-
     fn atomic_op(&mut self) -> Result<AtomicOp> {
         self.named_op("add mul min max and or xor exchange", AtomicOp::from_name)
     }
 
-    fn named_op<T>(&mut self, names: &str, find: impl Fn(&str) -> Option<T>) -> Result<T> {
+    pub(super) fn named_op<T>(
+        &mut self,
+        names: &str,
+        find: impl Fn(&str) -> Option<T>,
+    ) -> Result<T> {
         match self.p.c.peek_word().and_then(find) {
             Some(op) => {
                 self.p.c.word("an operation")?;
@@ -733,7 +613,7 @@ impl Body<'_, '_> {
         Ok((name, at, self.p.ty()?))
     }
 
-    fn value(&mut self) -> Result<Value> {
+    pub(super) fn value(&mut self) -> Result<Value> {
         let (name, at) = self.p.c.id::<Value>("v", "a value like `v0`")?;
         match self.values.get(&name.as_u32()) {
             Some(v) => Ok(*v),
@@ -742,7 +622,7 @@ impl Body<'_, '_> {
     }
 
     /// `v0, v1`, maybe empty.
-    fn values(&mut self) -> Result<Values> {
+    pub(super) fn values(&mut self) -> Result<Values> {
         let mut out = Values::new();
         if self.p.c.peek_id("v").is_some() {
             out.push(self.value()?);
@@ -752,7 +632,7 @@ impl Body<'_, '_> {
     }
 
     /// `, v0, v1`, maybe empty, behind what is there.
-    fn more(&mut self, mut args: Values) -> Result<Values> {
+    pub(super) fn more(&mut self, mut args: Values) -> Result<Values> {
         while self.p.c.eat(",") {
             args.push(self.value()?);
         }

@@ -408,6 +408,9 @@ pub(super) fn print_hints(hints: LoopHints, out: &mut String) -> fmt::Result {
     if hints.cooperative {
         out.push_str(" cooperative");
     }
+    if hints.uncounted {
+        out.push_str(" uncounted");
+    }
     Ok(())
 }
 

@@ -224,12 +224,12 @@ impl Checker<'_> {
                 "`foreach` is only allowed in the serial code of a kernel",
             );
         }
-        if !self.owners.is_empty()
+        if (!self.owners.is_empty() || hints.uncounted)
             && (hints.cooperative || data.regions.iter().any(|r| is_numbered(self.f, *r)))
         {
             return wrong(
                 "W0031",
-                "a `foreach` below control flow is not cooperative, draws no random numbers, and neither prints nor calls",
+                "a `foreach` that belongs to serial code is not cooperative, draws no random numbers, and neither prints nor calls",
             );
         }
         if hints.block_size == Some(0) {
@@ -401,17 +401,10 @@ impl Checker<'_> {
 
     /// Whether anything inside an instruction breaks to a label.
     fn breaks(&self, inst: Inst, label: Label) -> bool {
-        let mut stack: Vec<Region> = self.f.insts[inst].regions.to_vec();
-        while let Some(r) = stack.pop() {
-            let data = &self.f.regions[r];
-            if matches!(data.term, Term::Break(l, _) if l == label) {
-                return true;
-            }
-            for i in &data.insts {
-                stack.extend(&self.f.insts[*i].regions);
-            }
-        }
-        false
+        let f = self.f;
+        let ends = |r: &Region| matches!(f.regions[*r].term, Term::Break(l, _) if l == label);
+        let inside = |r: &Region| f.insts_in(*r).any(|i| f.insts[i].regions.iter().any(ends));
+        (f.insts[inst].regions.iter()).any(|r| ends(r) || inside(r))
     }
 
     fn printed(&self, print: impl FnOnce(&mut BodyPrinter<'_>) -> std::fmt::Result) -> String {

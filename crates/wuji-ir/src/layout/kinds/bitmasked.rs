@@ -2,13 +2,11 @@
 //!
 //! Inactive cells keep their memory and are zero.
 
-use super::{Activity, Container, LevelFormat, ListEntry, NodeKind, PathInfo, WORD};
+use super::{Activity, Container, GPU_VECTOR, LevelFormat, ListEntry, NodeKind, PathInfo, WORD};
 use crate::ops::TreeAccessOp;
 
 /// Cells per word of the mask.
 const BITS: u64 = 64;
-/// Cells of a multiple of this size are aligned to it, so that a GPU can load vectors from them.
-const VECTOR: u64 = 16;
 
 #[derive(Debug)]
 pub(super) struct Bitmasked;
@@ -42,8 +40,9 @@ impl LevelFormat for Bitmasked {
         align: u64,
     ) -> Option<Container> {
         let cells = cells?;
-        let whole = cell_size > 0 && cell_size.is_multiple_of(VECTOR);
-        let align = align.max(if whole { VECTOR } else { WORD });
+        // So that a GPU can load vectors from them.
+        let whole = cell_size > 0 && cell_size.is_multiple_of(GPU_VECTOR);
+        let align = align.max(if whole { GPU_VECTOR } else { WORD });
         let mask = cells.div_ceil(BITS) * WORD;
         let first_cell = mask.checked_next_multiple_of(align)?;
         let bytes = cell_size.checked_mul(cells)?;

@@ -21,6 +21,9 @@ use crate::ops::TreeAccessOp;
 use smallvec::SmallVec;
 use std::fmt;
 
+/// Bytes of the largest vector that one instruction of a GPU loads or stores, and its alignment.
+pub const GPU_VECTOR: u64 = 16;
+
 /// Bytes of a pointer, of a word of a mask and of a length.
 pub(super) const WORD: u64 = 8;
 
