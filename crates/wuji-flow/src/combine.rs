@@ -2,14 +2,14 @@
 
 use crate::storage::is_fixed;
 use crate::summary::entry_loops;
-use crate::walk::{each_inst, each_use, regions_in};
 use cranelift_entity::SecondaryMap;
 use rustc_hash::FxHashMap;
+use wuji_compile::analysis::uses::used_by;
 use wuji_compile::rewrite::{Map, copy_body, copy_inst};
 use wuji_ir::entities::{Array, Field, File, Inst, Label, Message, Region, Tree, Value};
 use wuji_ir::layout::{Child, FieldData};
 use wuji_ir::module::{Function, Module, Param, Piece as MessagePiece, Term, Values};
-use wuji_ir::ops::{Domain, Effect, Op, Place};
+use wuji_ir::ops::{Domain, Op, Place};
 use wuji_ir::types::{StructType, Type};
 
 /// A piece of a kernel.
@@ -23,8 +23,8 @@ pub(crate) enum Piece {
 impl Piece {
     fn each_inst(&self, f: &Function, visit: &mut impl FnMut(Inst)) {
         match self {
-            Piece::Serial(insts) => insts.iter().for_each(|i| each_inst(f, *i, visit)),
-            Piece::Loop(inst) => each_inst(f, *inst, visit),
+            Piece::Serial(insts) => insts.iter().flat_map(|i| f.insts_of(*i)).for_each(visit),
+            Piece::Loop(inst) => f.insts_of(*inst).for_each(visit),
         }
     }
 }
@@ -418,9 +418,7 @@ impl Copy<'_> {
 
     /// Makes what an instruction uses of the entry region available: it is pure.
     pub(crate) fn provide_for(&mut self, inst: Inst) {
-        let mut used = Vec::new();
-        each_use(self.from, inst, &mut |v| used.push(v));
-        for v in used {
+        for v in used_by(self.from, inst) {
             self.provide(v);
         }
     }
@@ -434,7 +432,7 @@ impl Copy<'_> {
         };
         let in_entry = self.from.regions[self.from.entry].insts.contains(&def);
         let data = &self.from.insts[def];
-        if !in_entry || data.op.effect() != Effect::Pure || !data.regions.is_empty() {
+        if !in_entry || !data.is_pure() {
             return;
         }
         for arg in self.from.insts[def].args.clone() {
@@ -502,7 +500,7 @@ impl Copy<'_> {
         let copy = self.f.add_inst(Op::Block(block), Values::new(), &[], span);
         self.f.insts[copy].regions.push(inner);
         self.f.regions[region].insts.push(copy);
-        for r in regions_in(self.f, copy) {
+        for r in self.f.regions_of(copy) {
             let term = &mut self.f.regions[r].term;
             if let Term::Continue(to, values) = term
                 && *to == block

@@ -11,7 +11,6 @@ use wuji_ir::types::Scalar;
 use crate::numbering::merge_values;
 use crate::storage::Storage;
 use crate::summary::{Reach, StorageUse, Summary};
-use crate::walk::each_inst;
 
 /// Removes loads and stores that are not needed. Only fields and arrays whose accesses are all to existing elements of the iteration take part.
 pub(crate) fn optimize(m: &mut Module, options: &Options) {
@@ -206,17 +205,16 @@ impl Forward<'_> {
 
 /// The fields and arrays that the regions of an instruction write, or with `reads` access at all.
 fn fields_in(f: &Function, inst: Inst, reads: bool) -> Vec<Storage> {
-    let mut out = Vec::new();
-    each_inst(f, inst, &mut |i| {
+    let storage = |i: Inst| {
         let op = &f.insts[i].op;
         let access = if reads {
             op.access()
         } else {
             op.written_access()
         };
-        out.extend(access.and_then(|a| Storage::of(a.place)));
-    });
-    out
+        Storage::of(access?.place)
+    };
+    f.insts_of(inst).filter_map(storage).collect()
 }
 
 /// Removes stores in a region that a later store of the same region overwrites, with no read between.

@@ -24,7 +24,6 @@ mod split;
 pub mod storage;
 pub mod summary;
 pub mod task;
-mod walk;
 pub mod window;
 
 pub use bank::Bank;

@@ -3,8 +3,8 @@
 use crate::combine::{Combined, Part, Piece, combine};
 use crate::storage::is_fixed;
 use crate::summary::entry_loops;
-use crate::walk::{each_inst, each_use};
 use rustc_hash::FxHashMap;
+use wuji_compile::analysis::uses::used_by;
 use wuji_compile::{Cx, Options, run_pass};
 use wuji_ir::Result;
 use wuji_ir::entities::{Inst, Value};
@@ -122,8 +122,10 @@ fn crosses(f: &Function, pieces: &[Piece]) -> bool {
         let mut foreign = false;
         let mut visit = |v: Value| foreign |= home.get(&v).is_some_and(|h| *h != k) && !pure(v);
         match piece {
-            Piece::Serial(insts) => insts.iter().for_each(|i| each_use(f, *i, &mut visit)),
-            Piece::Loop(inst) => each_use(f, *inst, &mut visit),
+            Piece::Serial(insts) => {
+                (insts.iter().flat_map(|i| used_by(f, *i))).for_each(&mut visit)
+            }
+            Piece::Loop(inst) => used_by(f, *inst).into_iter().for_each(&mut visit),
         }
         foreign
     }) || uses_locals_of_others(f, pieces)
@@ -141,8 +143,10 @@ fn uses_locals_of_others(f: &Function, pieces: &[Piece]) -> bool {
             }
         };
         match piece {
-            Piece::Serial(insts) => insts.iter().for_each(|i| each_inst(f, *i, &mut visit)),
-            Piece::Loop(inst) => each_inst(f, *inst, &mut visit),
+            Piece::Serial(insts) => {
+                (insts.iter().flat_map(|i| f.insts_of(*i))).for_each(&mut visit)
+            }
+            Piece::Loop(inst) => f.insts_of(*inst).for_each(&mut visit),
         }
         foreign
     })
@@ -156,7 +160,7 @@ fn recomputable(f: &Function) -> FxHashMap<Value, u32> {
     let mut cost: FxHashMap<Value, u32> = f.params().iter().map(|p| (*p, 0)).collect();
     for inst in &f.regions[f.entry].insts {
         let data = &f.insts[*inst];
-        if data.op.effect() != Effect::Pure || !data.regions.is_empty() {
+        if !data.is_pure() {
             continue;
         }
         let args = data.args.iter().map(|a| cost.get(a).copied());

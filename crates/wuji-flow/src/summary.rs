@@ -3,11 +3,11 @@
 use crate::activation::{ActivatingWrite, activating_writes};
 use crate::expression::loaded_expression;
 use crate::storage::{Storage, is_fixed};
-use crate::walk::regions_in;
 use rustc_hash::FxHashSet;
 use smallvec::{SmallVec, smallvec};
 use wuji_compile::analysis::affine::{Affine, AffineAnalysis};
 use wuji_compile::analysis::launch_bound::launch_bound;
+use wuji_compile::analysis::uses::used_values;
 use wuji_compile::rewrite::Structure;
 use wuji_ir::entities::{Field, Inst, Region, Tree, Value};
 use wuji_ir::module::{Bound, Function, Module, Term};
@@ -302,17 +302,6 @@ fn float_params(m: &Module) -> Vec<(usize, Scalar, usize)> {
         Some((k, scalar, slot))
     });
     floats.collect()
-}
-
-/// The values that something uses.
-fn used_values(f: &Function) -> FxHashSet<Value> {
-    let mut used = FxHashSet::default();
-    for region in f.walk_regions() {
-        let region = &f.regions[region];
-        used.extend(region.term.args().iter().copied());
-        used.extend(region.insts.iter().flat_map(|i| &f.insts[*i].args));
-    }
-    used
 }
 
 /// The loops of a kernel.
@@ -754,7 +743,7 @@ fn mentions(f: &Function, inst: Inst, storage: Storage) -> bool {
 pub(crate) fn leaves_early(f: &Function, region: Region, foreach: Option<Inst>) -> bool {
     let label = foreach.and_then(|inst| f.insts[inst].op.label());
     let insts = f.regions[region].insts.iter();
-    let regions: Vec<Region> = insts.flat_map(|inst| regions_in(f, *inst)).collect();
+    let regions: Vec<Region> = insts.flat_map(|inst| f.regions_of(*inst)).collect();
     regions.iter().any(|r| match &f.regions[*r].term {
         Term::Continue(l, _) => Some(*l) == label,
         Term::Return(_) => true,

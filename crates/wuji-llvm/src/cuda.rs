@@ -1,6 +1,7 @@
 //! Compiles Wuji IR to PTX, which the NVIDIA driver compiles to machine code at load time.
 
 use crate::codegen::{self, Tuning, block_size};
+use crate::diagnostics::in_context;
 use crate::jit::{self, Timings};
 use crate::libdevice;
 use crate::optimize;
@@ -88,7 +89,7 @@ pub fn ptx(lowered: &Lowered, sm: u32) -> Result<Ptx> {
     on_large_stack(|| {
         let level = inkwell::OptimizationLevel::Default;
         let machine = host.machine(level)?;
-        jit::in_context(|context| {
+        in_context(|context| {
             let llvm = codegen::build(context, lowered, &all, &kernels, &host, tuning)?;
             jit::finish_module(&llvm, &host, &machine, cfg!(debug_assertions))?;
             let options = lowered.options();

@@ -2,25 +2,19 @@
 
 use crate::abi::TaskFn;
 use crate::codegen::{self, Tuning};
+use crate::diagnostics::with_frames;
 use crate::exit::{self, Use};
 use crate::link::{Linker, Loaded};
 use crate::optimize::{self, Effort};
 use crate::perf;
 use crate::room::room_for_llvm;
+use crate::stack::{Frame, MOST_STACK, task_stack};
 use crate::target::{Host, Machines, llvm_version};
 use crate::threads::{on_large_stack, on_threads};
-use inkwell::context::Context;
-use inkwell::llvm_sys::LLVMDiagnosticSeverity;
-use inkwell::llvm_sys::core::{
-    LLVMContextSetDiagnosticHandler, LLVMDisposeMessage, LLVMGetDiagInfoDescription,
-    LLVMGetDiagInfoSeverity,
-};
-use inkwell::llvm_sys::prelude::LLVMDiagnosticInfoRef;
 use inkwell::module::Module;
 use inkwell::targets::{FileType, TargetMachine, TargetTriple};
 use std::collections::HashSet;
-use std::ffi::{CStr, c_void};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use wuji_compile::Lowered;
 use wuji_ir::{Error, Result};
@@ -88,6 +82,8 @@ pub struct Object {
     pub code: Vec<Vec<u8>>,
     /// The symbol of each task, in order.
     pub symbols: Vec<String>,
+    /// Bytes of stack that each task takes at most, with everything that it calls.
+    pub stacks: Vec<u64>,
     /// How long each step took.
     pub timings: Timings,
 }
@@ -132,6 +128,18 @@ pub struct Profile {
     pub bytes: usize,
 }
 
+/// The code of a task.
+///
+/// Calling it is unsafe: the context must be valid as [`crate::abi::LaunchContext`] defines, the kernel must outlive the call, and
+/// the stack of the thread must have room.
+#[derive(Copy, Clone, Debug)]
+pub struct CompiledTask {
+    /// Its function.
+    pub entry: TaskFn,
+    /// Bytes of stack that it takes at most, with everything that it calls.
+    pub stack: u64,
+}
+
 /// A kernel that can be launched. Dropping it unloads its code, so the owner makes sure that no launch is in
 /// flight.
 #[derive(Debug)]
@@ -139,22 +147,19 @@ pub struct CompiledKernel {
     linker: Arc<Linker>,
     /// Taken when dropped.
     loaded: Option<Loaded>,
-    tasks: Vec<TaskFn>,
+    tasks: Vec<CompiledTask>,
     symbols: Vec<String>,
     timings: Timings,
 }
 
 impl CompiledKernel {
     /// The code of a task; `None` if the index is out of range.
-    ///
-    /// Calling it is unsafe: the context must be valid as [`crate::abi::LaunchContext`] defines, and the
-    /// kernel must outlive the call.
-    pub fn task(&self, index: usize) -> Option<TaskFn> {
+    pub fn task(&self, index: usize) -> Option<CompiledTask> {
         self.tasks.get(index).copied()
     }
 
-    /// The entry points, in the order of the tasks.
-    pub fn tasks(&self) -> &[TaskFn] {
+    /// The code of all tasks, in order.
+    pub fn tasks(&self) -> &[CompiledTask] {
         &self.tasks
     }
 
@@ -261,23 +266,16 @@ impl Jit {
     ) -> Result<Object> {
         let started = Instant::now();
         let symbols = symbols(lowered);
-        let (code, mut timings) = on_large_stack(|| {
-            let mut timings = Timings::default();
-            let mut code = Vec::new();
-            for (task, symbol) in symbols.iter().enumerate() {
-                let names = std::slice::from_ref(symbol);
-                let (bytes, t) = self.build_part(lowered, &[task], names, effort, stopped)?;
-                code.push(bytes);
-                timings.add(&t);
-            }
-            Ok((code, timings))
+        let parts = on_large_stack(|| {
+            let tasks = symbols.iter().enumerate();
+            tasks
+                .map(|(task, symbol)| {
+                    let names = std::slice::from_ref(symbol);
+                    self.build_part(lowered, &[task], names, effort, stopped)
+                })
+                .collect::<Result<Vec<Part>>>()
         })?;
-        timings.total = started.elapsed();
-        Ok(Object {
-            code,
-            symbols,
-            timings,
-        })
+        Ok(Object::of(parts, symbols, started.elapsed()))
     }
 
     /// Like [`Jit::build_in_background`], for one task.
@@ -289,14 +287,17 @@ impl Jit {
     ) -> Result<Object> {
         let started = Instant::now();
         let symbols: Vec<String> = symbols(lowered).into_iter().skip(task).take(1).collect();
-        let (code, mut timings) =
+        let part =
             on_large_stack(|| self.build_part(lowered, &[task], &symbols, Effort::Full, stopped))?;
-        timings.total = started.elapsed();
-        Ok(Object {
-            code: vec![code],
-            symbols,
-            timings,
-        })
+        let part = Part {
+            stacks: part
+                .stacks
+                .into_iter()
+                .map(|(_, stack)| (0, stack))
+                .collect(),
+            ..part
+        };
+        Ok(Object::of(vec![part], symbols, started.elapsed()))
     }
 
     /// Compiles a kernel. Threads compile its tasks in parallel, one LLVM module per thread.
@@ -339,19 +340,8 @@ impl Jit {
             move || self.build_part(lowered, part, &names, effort, stopped)
         });
         let done = on_threads(work.collect());
-        let mut timings = Timings::default();
-        let mut code = Vec::new();
-        for part in done {
-            let (bytes, t) = part?;
-            code.push(bytes);
-            timings.add(&t);
-        }
-        timings.total = started.elapsed();
-        Ok(Object {
-            code,
-            symbols,
-            timings,
-        })
+        let done = done.into_iter().collect::<Result<Vec<Part>>>()?;
+        Ok(Object::of(done, symbols, started.elapsed()))
     }
 
     /// Loads an object from [`Jit::build`]. The code is trusted.
@@ -362,9 +352,11 @@ impl Jit {
         let tasks = loaded
             .addresses
             .iter()
-            .map(|address| {
+            .enumerate()
+            .map(|(k, address)| CompiledTask {
                 // SAFETY: the symbol is a function that code generation has given this type.
-                unsafe { std::mem::transmute::<usize, TaskFn>(*address as usize) }
+                entry: unsafe { std::mem::transmute::<usize, TaskFn>(*address as usize) },
+                stack: object.stacks.get(k).copied().unwrap_or(MOST_STACK),
             })
             .collect();
         if self.options.perf {
@@ -388,7 +380,7 @@ impl Jit {
         let all: Vec<usize> = (0..symbols.len()).collect();
         let effort = self.options.effort;
         on_large_stack(|| {
-            self.with_module(lowered, &all, &symbols, effort, |module, machine, _| {
+            let made = self.with_module(lowered, &all, &symbols, effort, |module, machine, _| {
                 if what != Text::Ir {
                     optimize::run(module, machine, effort, longest(lowered, &all))?;
                 }
@@ -399,7 +391,8 @@ impl Jit {
                     .write_to_memory_buffer(module, FileType::Assembly)
                     .map_err(refused)?;
                 Ok(String::from_utf8_lossy(text.as_slice()).into_owned())
-            })
+            });
+            Ok(made?.0)
         })
     }
 
@@ -407,7 +400,7 @@ impl Jit {
     pub fn profile(&self, lowered: &Lowered, effort: Effort) -> Result<Profile> {
         let symbols = symbols(lowered);
         let all: Vec<usize> = (0..symbols.len()).collect();
-        let (mut profile, code) = on_large_stack(|| {
+        let ((mut profile, code), _) = on_large_stack(|| {
             self.with_module(lowered, &all, &symbols, effort, |module, machine, build| {
                 let size = longest(lowered, &all);
                 let passes = optimize::run_timed(module, machine, effort, size)?;
@@ -428,6 +421,7 @@ impl Jit {
         let object = Object {
             code: vec![code],
             symbols,
+            stacks: Vec::new(),
             timings: Timings::default(),
         };
         profile.link = self.load(&object)?.timings.link;
@@ -470,7 +464,7 @@ impl Jit {
         symbols: &[String],
         effort: Effort,
         stopped: &dyn Fn() -> bool,
-    ) -> Result<(Vec<u8>, Timings)> {
+    ) -> Result<Part> {
         let check_stopped = || {
             if stopped() || exit::is_exiting() {
                 Err(exit::cancelled())
@@ -480,7 +474,7 @@ impl Jit {
         };
         check_stopped()?;
         room_for_llvm(longest(lowered, tasks))?;
-        self.with_module(lowered, tasks, symbols, effort, |module, machine, build| {
+        let compile = |module: &Module<'_>, machine: &TargetMachine, build| {
             check_stopped()?;
             let started = Instant::now();
             let size = longest(lowered, tasks);
@@ -497,10 +491,24 @@ impl Jit {
                 ..Timings::default()
             };
             Ok((object.as_slice().to_vec(), timings))
+        };
+        let ((code, timings), frames) =
+            self.with_module(lowered, tasks, symbols, effort, compile)?;
+        let names = |frame: &&Frame| !symbols.contains(&frame.function);
+        let called: Vec<&Frame> = frames.iter().filter(names).collect();
+        let stacks = tasks.iter().zip(symbols).map(|(task, symbol)| {
+            let own = frames.iter().find(|frame| frame.function == *symbol);
+            Ok((*task, task_stack(symbol, own, &called)?))
+        });
+        Ok(Part {
+            code,
+            stacks: stacks.collect::<Result<_>>()?,
+            timings,
         })
     }
 
-    /// Builds a module in a context of its own and passes it to `work`.
+    /// Builds a module in a context of its own and passes it to `work`. Returns also the frames of the functions that became
+    /// machine code.
     fn with_module<T>(
         &self,
         lowered: &Lowered,
@@ -508,9 +516,9 @@ impl Jit {
         symbols: &[String],
         effort: Effort,
         work: impl FnOnce(&Module<'_>, &TargetMachine, Duration) -> Result<T>,
-    ) -> Result<T> {
+    ) -> Result<(T, Vec<Frame>)> {
         let started = Instant::now();
-        in_context(|context| {
+        with_frames(|context| {
             let level = optimize::codegen_level(effort);
             let machine = self.machines.take(&self.host, level)?;
             let module = codegen::build(context, lowered, tasks, symbols, &self.host, self.tuning)?;
@@ -519,6 +527,34 @@ impl Jit {
             self.machines.release(level, machine);
             done
         })
+    }
+}
+
+/// The machine code of some tasks.
+struct Part {
+    code: Vec<u8>,
+    /// Tasks, and the bytes of stack that they take.
+    stacks: Vec<(usize, u64)>,
+    timings: Timings,
+}
+
+impl Object {
+    fn of(parts: Vec<Part>, symbols: Vec<String>, total: Duration) -> Object {
+        let mut object = Object {
+            code: Vec::new(),
+            stacks: vec![MOST_STACK; symbols.len()],
+            symbols,
+            timings: Timings::default(),
+        };
+        for part in parts {
+            object.code.push(part.code);
+            object.timings.add(&part.timings);
+            for (task, stack) in part.stacks {
+                object.stacks[task] = stack;
+            }
+        }
+        object.timings.total = total;
+        object
     }
 }
 
@@ -537,75 +573,6 @@ pub(crate) fn finish_module(
         })?;
     }
     Ok(())
-}
-
-/// Runs `work` in a context of its own that turns LLVM's diagnostics into errors.
-pub(crate) fn in_context<T>(work: impl FnOnce(&Context) -> Result<T>) -> Result<T> {
-    let _use = Use::begin()?;
-    // Must outlive the context that points to it.
-    let problems: Mutex<Vec<String>> = Mutex::new(Vec::new());
-    let context = Context::create();
-    // SAFETY: the context is live; `problems` outlives it.
-    unsafe {
-        LLVMContextSetDiagnosticHandler(
-            context.raw(),
-            Some(collect),
-            (&raw const problems).cast_mut().cast(),
-        );
-    }
-    let done = work(&context);
-    let problems = problems.lock().unwrap_or_else(PoisonError::into_inner);
-    match (done, problems.first()) {
-        (done, None) => done,
-        (Err(error), Some(problem)) => Err(error.note(problem.clone())),
-        (Ok(_), Some(problem)) if problem.starts_with(LARGE_FRAME) => Err(large_frame(problem)),
-        (Ok(_), Some(problem)) => {
-            Err(Error::new("W0503", "LLVM could not compile the kernel").note(problem.clone()))
-        }
-    }
-}
-
-/// How LLVM's warning of a large frame begins.
-const LARGE_FRAME: &str = "stack frame size";
-
-/// `stack frame size (9000) exceeds limit (6144) in function 'wuji.kernel.f'`
-fn large_frame(problem: &str) -> Error {
-    let number = |behind: &str| {
-        let digits = problem.split_once(behind)?.1;
-        digits.split_once(')')?.0.parse::<u64>().ok()
-    };
-    let name = problem.split('\'').nth(1).unwrap_or_default();
-    let name = name.strip_prefix("wuji.").unwrap_or(name);
-    let (bytes, limit) = (
-        number("size (").unwrap_or(0),
-        number("limit (").unwrap_or(0),
-    );
-    Error::new(
-        "W0331",
-        format!("the variables of `{name}` take {bytes} bytes; at most {limit} fit on the stack"),
-    )
-    .note("a function that calls itself is on the stack many times")
-    .help("keep the data in a field, or make vectors, matrices and arrays smaller")
-}
-
-/// Collects diagnostics, which LLVM would otherwise print before it aborts.
-extern "C" fn collect(info: LLVMDiagnosticInfoRef, problems: *mut c_void) {
-    // SAFETY: LLVM hands us live information; the text is disposed of after the copy; `with_module`
-    // keeps the list alive.
-    unsafe {
-        let is_error = LLVMGetDiagInfoSeverity(info) == LLVMDiagnosticSeverity::LLVMDSError;
-        let text = LLVMGetDiagInfoDescription(info);
-        let copy = CStr::from_ptr(text).to_string_lossy().into_owned();
-        LLVMDisposeMessage(text);
-        if !is_error && !copy.starts_with(LARGE_FRAME) {
-            return;
-        }
-        let problems = &*problems.cast::<Mutex<Vec<String>>>();
-        problems
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(copy.trim_end().to_owned());
-    }
 }
 
 pub(crate) fn refused(e: inkwell::support::LLVMString) -> Error {
@@ -646,6 +613,7 @@ fn symbols(lowered: &Lowered) -> Vec<String> {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::diagnostics::in_context;
     use inkwell::OptimizationLevel;
     use inkwell::memory_buffer::MemoryBuffer;
     use wuji_compile::Options;

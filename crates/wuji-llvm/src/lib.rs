@@ -12,6 +12,7 @@
 pub mod abi;
 mod codegen;
 pub mod cuda;
+mod diagnostics;
 mod emit;
 mod exit;
 mod got;
@@ -29,7 +30,8 @@ mod threads;
 
 pub use abi::{ArrayView, LaunchContext, ReportFn, TREE_ALIGN, TaskFn};
 pub use exit::{before_exit, is_exiting};
-pub use jit::{CompiledKernel, Jit, JitOptions, Object, Profile, Text, Timings};
+pub use jit::{CompiledKernel, CompiledTask, Jit, JitOptions, Object, Profile, Text, Timings};
 pub use optimize::Effort;
 pub use room::room_for_passes;
+pub use stack::MOST_STACK;
 pub use target::{Host, llvm_version};

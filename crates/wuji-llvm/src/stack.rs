@@ -1,33 +1,99 @@
-//! The stack that recursive functions need on a GPU.
+//! The stack that tasks need, with everything that they call.
 //!
-//! The driver allocates a stack of fixed size for every thread, and cannot tell how much a recursive kernel needs. A frame has the
-//! local arrays of a function, the registers that it saves and those that are spilled. The latter two are at most the registers of
-//! the PTX that are live at the same time.
+//! On a CPU, LLVM reports the frame of every function for which it makes machine code, with everything that is spilled. The
+//! runtime runs a task on threads whose stack has room for it.
+//!
+//! On a GPU, the driver allocates a stack of fixed size for every thread, and cannot tell how much a recursive kernel needs. A frame
+//! has the local arrays of a function, the registers that it saves and those that are spilled. The latter two are at most the
+//! registers of the PTX that are live at the same time.
 
 use std::collections::{HashMap, HashSet};
 use wuji_ir::module::MAX_CALL_DEPTH;
+use wuji_ir::{Error, Result};
+
+/// The most bytes of stack that a task takes on a CPU, with everything that it calls.
+pub const MOST_STACK: u64 = 6 << 20;
 
 /// The return address, alignment, and registers that only machine code has.
 const FRAME: u64 = 96;
 
-/// Bytes per thread for all calls that may be nested; 0 without recursion.
+/// The same on a CPU, where a frame may be aligned twice to vectors of 64 bytes.
+const CPU_FRAME: u64 = 160;
+
+/// The frame of a function on a CPU.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Frame {
+    pub(crate) function: String,
+    pub(crate) bytes: u64,
+    /// Whether the function calls itself, directly or not.
+    pub(crate) recursive: bool,
+}
+
+impl Frame {
+    /// The attribute that makes LLVM report the frame of a function: a limit that nearly every frame exceeds. The report contains the
+    /// limit, which says whether the function is recursive.
+    pub(crate) fn request(recursive: bool) -> (&'static str, &'static str) {
+        ("warn-stack-size", if recursive { "1" } else { "0" })
+    }
+
+    /// `<unknown>:0:0: stack frame size (9000) exceeds limit (0) in function 'wuji.kernel.f'`
+    pub(crate) fn reported(text: &str) -> Option<Frame> {
+        let text = text.trim_end().split_once("stack frame size (")?.1;
+        let (bytes, text) = text.split_once(") exceeds limit (")?;
+        let (limit, text) = text.split_once(") in function '")?;
+        Some(Frame {
+            function: text.strip_suffix('\'')?.to_owned(),
+            bytes: bytes.parse().ok()?,
+            recursive: limit == "1",
+        })
+    }
+}
+
+/// The frames of functions, and those of recursive ones as often as they may be nested.
+fn nested(frames: impl Iterator<Item = (u64, bool)>) -> u64 {
+    // Activations of different recursive functions count together.
+    let (mut once, mut deepest) = (0u64, 0);
+    for (bytes, recursive) in frames {
+        if recursive {
+            deepest = bytes.max(deepest);
+        } else {
+            once = once.saturating_add(bytes);
+        }
+    }
+    let depth = u64::from(MAX_CALL_DEPTH) + 2;
+    once.saturating_add(deepest.saturating_mul(depth))
+}
+
+/// Bytes of stack for a task, from its own frame and those of functions that it may call.
+pub(crate) fn task_stack(symbol: &str, own: Option<&Frame>, called: &[&Frame]) -> Result<u64> {
+    let frames = own.iter().chain(called);
+    let bytes = nested(frames.map(|f| (f.bytes + CPU_FRAME, f.recursive)));
+    if bytes <= MOST_STACK {
+        return Ok(bytes);
+    }
+    let name = symbol.strip_prefix("wuji.").unwrap_or(symbol);
+    Err(Error::new(
+        "W0331",
+        format!(
+            "the variables of `{name}` and of what it calls take {bytes} bytes; at most {MOST_STACK} fit on the stack"
+        ),
+    )
+    .note("a function that calls itself is on the stack many times")
+    .help("keep the data in a field, or make vectors, matrices and arrays smaller"))
+}
+
+/// Bytes per thread of a GPU for all calls that may be nested; 0 without recursion.
 pub(crate) fn bytes(ptx: &str) -> usize {
     let functions = Function::all(ptx);
     let recursive = |f: &Function| reaches(&functions, f, f.name);
     if !functions.iter().any(recursive) {
         return 0;
     }
-    let depth = u64::from(MAX_CALL_DEPTH) + 2;
     let frames = functions.iter().map(|f| {
         let frame = FRAME + f.locals() + f.most_live();
-        if recursive(f) {
-            frame.saturating_mul(depth)
-        } else {
-            frame
-        }
+        (frame, recursive(f))
     });
-    let all = frames.fold(0, u64::saturating_add);
-    usize::try_from(all).unwrap_or(usize::MAX)
+    usize::try_from(nested(frames)).unwrap_or(usize::MAX)
 }
 
 /// Whether a call of `from` may call the function `to`.
@@ -323,6 +389,44 @@ $L__BB1_2:
         assert_eq!((functions[0].locals(), functions[1].locals()), (0, 40));
         // At the comparison: `rd1`, `r1` and `r2`; before the branch `p1` instead of `r1`; after the call `r3`.
         assert_eq!(functions[1].most_live(), 16);
+    }
+
+    #[test]
+    fn frames_are_what_llvm_reports() {
+        let text =
+            "<unknown>:0:0: stack frame size (9000) exceeds limit (1) in function 'wuji.it's.f'\n";
+        let frame = Frame::reported(text).unwrap();
+        assert_eq!((frame.bytes, frame.recursive), (9000, true));
+        assert_eq!(frame.function, "wuji.it's.f");
+        assert_eq!(Frame::reported("stack frame size (1)"), None);
+    }
+
+    #[test]
+    fn a_task_has_room_for_what_it_calls() {
+        let frame = |function: &str, bytes, recursive| Frame {
+            function: function.into(),
+            bytes,
+            recursive,
+        };
+        let own = frame("wuji.k.0", 1 << 20, false);
+        let called = [
+            frame("wuji.k.f", 1000, true),
+            frame("wuji.k.g", 2000, true),
+            frame("wuji.k.h", 300, false),
+        ];
+        let called: Vec<&Frame> = called.iter().collect();
+        let depth = u64::from(MAX_CALL_DEPTH) + 2;
+        let stack = task_stack("wuji.k.0", Some(&own), &called).unwrap();
+        assert_eq!(
+            stack,
+            (1 << 20) + 300 + 2 * CPU_FRAME + depth * (2000 + CPU_FRAME)
+        );
+        let many: Vec<&Frame> = (0..5).map(|_| &own).collect();
+        let error = task_stack("wuji.k.0", Some(&own), &many).unwrap_err();
+        assert_eq!(
+            error.message,
+            "the variables of `k.0` and of what it calls take 6292416 bytes; at most 6291456 fit on the stack"
+        );
     }
 
     #[test]

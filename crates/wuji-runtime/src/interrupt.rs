@@ -5,6 +5,7 @@
 //! process, sets the word that compiled code polls; compiled code then calls [`Stop::is_left`].
 
 use crate::backend::cpu::pool::forks;
+use crate::stack::has_room;
 use crate::stop::{Reason, Stop};
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
@@ -20,6 +21,8 @@ pub(crate) const PERIOD: Duration = Duration::from_millis(50);
 const IDLE_PERIODS: u32 = 16;
 /// The compiler recurses.
 const STACK_BYTES: usize = 64 << 20;
+/// What is enough for it on the stack of a user's thread: half of what threads in Rust have.
+pub(crate) const ROOM_TO_COMPILE: u64 = 1 << 20;
 
 /// Returns whether the thread continues; `false` interrupts it.
 type Callback = dyn Fn() -> bool;
@@ -325,8 +328,8 @@ impl Ticker {
     }
 }
 
-/// Runs a compilation. If this thread has a callback, another thread compiles, so that this one can be interrupted at any time.
-/// The compilation is then cancelled at its next step.
+/// Runs a compilation. If this thread has a callback, another thread compiles, so that this one can be interrupted at any time;
+/// so it does if this thread's stack is small. The compilation is then cancelled at its next step.
 pub fn compile_aside<R: Send + 'static>(
     work: impl FnOnce() -> Result<R> + Send + 'static,
 ) -> Result<R> {
@@ -341,12 +344,12 @@ pub fn compute_aside<R: Send + 'static>(
     aside(("wuji-compute", "a thread"), work)
 }
 
-/// Runs `work` on another thread if this one has a callback.
+/// Runs `work` on another thread if this one has a callback or a small stack.
 fn aside<R: Send + 'static>(
     (name, thread): (&str, &str),
     work: impl FnOnce() -> Result<R> + Send + 'static,
 ) -> Result<R> {
-    if !is_polled() {
+    if !is_polled() && has_room(ROOM_TO_COMPILE) {
         return work();
     }
     let cancelled = Arc::new(AtomicBool::new(false));

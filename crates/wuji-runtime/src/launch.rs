@@ -38,7 +38,6 @@ pub struct Outcome {
 /// Checks that the bindings match the program.
 pub(crate) fn check(device: &Device, program: &Program, bindings: &Bindings<'_>) -> Result<()> {
     let module = &program.module;
-    let wrong = |what: String| Err(Error::new("W0118", what));
     if bindings.params.len() != program.params.len()
         || bindings.trees.len() != program.tree_sizes.len()
         || bindings.arrays.len() != program.array_elements.len()
@@ -54,6 +53,15 @@ pub(crate) fn check(device: &Device, program: &Program, bindings: &Bindings<'_>)
             bindings.arrays.len(),
         ));
     }
+    check_trees(device, program, bindings)?;
+    check_arrays(device, program, bindings)
+}
+
+fn wrong(what: String) -> Result<()> {
+    Err(Error::new("W0118", what))
+}
+
+fn check_trees(device: &Device, program: &Program, bindings: &Bindings<'_>) -> Result<()> {
     for (n, (memory, size)) in bindings.trees.iter().zip(&program.tree_sizes).enumerate() {
         if !device.owns(memory) {
             return wrong(format!("tree {n} belongs to another world"));
@@ -73,6 +81,11 @@ pub(crate) fn check(device: &Device, program: &Program, bindings: &Bindings<'_>)
             return wrong(format!("tree {n} is bound twice"));
         }
     }
+    Ok(())
+}
+
+fn check_arrays(device: &Device, program: &Program, bindings: &Bindings<'_>) -> Result<()> {
+    let module = &program.module;
     if bindings.arrays.is_empty() {
         return Ok(());
     }

@@ -29,6 +29,7 @@ mod remarks;
 mod replay;
 pub mod report;
 mod sparse;
+mod stack;
 mod stop;
 mod tier;
 

@@ -9,7 +9,6 @@ use crate::rules::dead_stores::is_dead_after;
 use crate::rules::fusion::{equal_params, joined, placed, refusal, value};
 use crate::storage::Storage;
 use crate::summary::{IndexSource, Reach, Space};
-use crate::walk::each_inst;
 use crate::window::Fuel;
 use wuji_compile::Options;
 use wuji_ir::ops::{ControlOp, Effect, Op, OpClass};
@@ -100,7 +99,7 @@ fn only_output(node: &Node, options: &Options) -> Option<Storage> {
     // Local arrays would have to be made anew for every element.
     let mut pure = true;
     for inst in &f.regions[body].insts {
-        each_inst(f, *inst, &mut |inst| {
+        f.insts_of(*inst).for_each(|inst| {
             let op = &f.insts[inst].op;
             let reads = match op.effect() {
                 Effect::Pure | Effect::Reads => true,
@@ -131,7 +130,7 @@ fn can_recompute(node: &Node, state: State) -> bool {
             class,
             OpClass::Control(ControlOp::Loop(_) | ControlOp::For(..))
         ) {
-            each_inst(f, inst, &mut |i| {
+            f.insts_of(inst).for_each(|i| {
                 if let Op::Load(access) = &f.insts[i].op
                     && let Some(storage) = Storage::of(access.place)
                 {

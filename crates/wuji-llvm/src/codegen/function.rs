@@ -4,6 +4,7 @@ use super::Unit;
 use super::gpu::Stride;
 use crate::abi::offset;
 use crate::emit::{Block, Fun, Md, Ty, Val};
+use crate::stack::Frame;
 use std::collections::{HashMap, HashSet};
 use wuji_compile::Math;
 use wuji_compile::analysis::accumulators::accumulations;
@@ -80,6 +81,8 @@ pub(super) struct FunctionGen<'a, 'c, 'm> {
     /// Whether counted loops poll the interrupt flag too. Not in the functions of tree nodes, which must not
     /// be interrupted halfway.
     pub(super) can_stop: bool,
+    /// Calls itself, directly or not. Such a function is a loop: its calls poll the interrupt flag.
+    pub(super) recursive: bool,
     /// On a GPU: the iterations of the outermost loops that this thread runs.
     pub(super) stride: Option<Stride>,
     /// On a GPU, if thread blocks take the iterations of the outermost loop: this thread's iterations of the
@@ -101,11 +104,6 @@ pub(super) struct FunctionGen<'a, 'c, 'm> {
 const MAX_LOCAL_BYTES: u64 = 256 << 10;
 const MAX_RECURSIVE_LOCAL_BYTES: u64 = 4 << 10;
 
-/// A frame with everything that LLVM spills to it may take this many bytes; one of a function that calls itself, less: so many of
-/// them as recursion may be deep fit a stack of 2 MiB.
-const MAX_FRAME_BYTES: u64 = 1 << 20;
-const MAX_RECURSIVE_FRAME_BYTES: u64 = 6 << 10;
-
 impl<'a, 'c, 'm> FunctionGen<'a, 'c, 'm> {
     pub(super) fn new(
         unit: &'a mut Unit<'c, 'm>,
@@ -123,6 +121,7 @@ impl<'a, 'c, 'm> FunctionGen<'a, 'c, 'm> {
         // On the CPU, the pass `relax_math` has done it: tiers must agree.
         let fuses = unit.math != Math::Strict && !f.traits.precise && unit.gpu.is_some();
         let unit_gpu = unit.gpu.is_some();
+        let recursive = unit.module.called_from(f).contains(&func);
         let this = FunctionGen {
             unit,
             f,
@@ -139,6 +138,7 @@ impl<'a, 'c, 'm> FunctionGen<'a, 'c, 'm> {
             reductions: accumulations(f).into_iter().collect(),
             discarded: None,
             can_stop: false,
+            recursive,
             stride: None,
             inner_stride: None,
             converged: false,
@@ -156,7 +156,7 @@ impl<'a, 'c, 'm> FunctionGen<'a, 'c, 'm> {
                 HashSet::new()
             },
         };
-        this.check_frame(func)?;
+        this.check_frame()?;
         Ok(this)
     }
 
@@ -193,7 +193,7 @@ impl<'a, 'c, 'm> FunctionGen<'a, 'c, 'm> {
     }
 
     /// Rejects frames that could overflow a thread's stack.
-    fn check_frame(&self, func: Func) -> Result<()> {
+    fn check_frame(&self) -> Result<()> {
         let bytes: u64 = self
             .f
             .locals
@@ -203,17 +203,15 @@ impl<'a, 'c, 'm> FunctionGen<'a, 'c, 'm> {
                 size.saturating_mul(u64::from(l.len.unwrap_or(1)))
             })
             .fold(0, u64::saturating_add);
-        let recursive = self.unit.module.called_from(self.f).contains(&func);
-        let (limit, frame) = if recursive {
-            (MAX_RECURSIVE_LOCAL_BYTES, MAX_RECURSIVE_FRAME_BYTES)
+        let limit = if self.recursive {
+            MAX_RECURSIVE_LOCAL_BYTES
         } else {
-            (MAX_LOCAL_BYTES, MAX_FRAME_BYTES)
+            MAX_LOCAL_BYTES
         };
         if self.unit.gpu.is_none() {
-            // What is spilled is known only when there is code: LLVM reports a larger frame, and `jit` makes an error of that.
-            self.unit
-                .emit
-                .add_string_attr(self.fun, "warn-stack-size", &frame.to_string());
+            // What is spilled is known only when there is code.
+            let (name, value) = Frame::request(self.recursive);
+            self.unit.emit.add_string_attr(self.fun, name, value);
         }
         if bytes <= limit {
             return Ok(());
@@ -232,6 +230,13 @@ impl<'a, 'c, 'm> FunctionGen<'a, 'c, 'm> {
     pub(super) fn body(mut self) -> Result<()> {
         let start = self.unit.emit.append_block(self.fun, c"body");
         self.unit.emit.position(start);
+        if self.recursive && self.can_stop {
+            if self.unit.gpu.is_some() {
+                self.poll_by_clock();
+            } else {
+                self.poll_now();
+            }
+        }
         self.region(self.f.entry)?;
         self.unit.emit.position(self.entry);
         self.unit.emit.br(start);

@@ -32,6 +32,9 @@ pub(super) const SHARED: u32 = 3;
 /// instructions.
 const TURNS: u64 = 1 << 10;
 
+/// Bits of the clock that are zero when a recursive function polls: in one of 64 activations.
+const POLLS_AT: u64 = 0x3f0;
+
 /// Flags in a site's word: the report is printed; the report ends the iteration.
 pub(super) const PRINTS: u64 = 1 << 31;
 pub(super) const FAILS: u64 = 1 << 30;
@@ -575,8 +578,21 @@ impl FunctionGen<'_, '_, '_> {
         let e = &self.unit.emit;
         let turns = e.add(e.load(i32_ty, counter, 4), e.const_int(i32_ty, 1));
         e.store(turns, counter, 4);
-        let low = e.and(turns, e.const_int(i32_ty, TURNS - 1));
-        let due = e.icmp(LLVMIntEQ, low, e.zero(i32_ty));
+        self.poll_where_zero(e.and(turns, e.const_int(i32_ty, TURNS - 1)));
+    }
+
+    /// Polls the interrupt flag in some activations of a recursive function. They have no counter in common, so the clock of the
+    /// multiprocessor chooses.
+    pub(super) fn poll_by_clock(&mut self) {
+        let e = &self.unit.emit;
+        let clock = e.intrinsic("llvm.nvvm.read.ptx.sreg.clock", &[], &[]);
+        self.poll_where_zero(e.and(clock, e.const_int(e.int_ty(32), POLLS_AT)));
+    }
+
+    /// Polls the interrupt flag if a number is zero.
+    fn poll_where_zero(&mut self, number: Val) {
+        let e = &self.unit.emit;
+        let due = e.icmp(LLVMIntEQ, number, e.zero(e.int_ty(32)));
         let poll = e.append_block(self.fun, c"poll");
         let next = e.append_block(self.fun, c"polled");
         e.cond_br(due, poll, next);

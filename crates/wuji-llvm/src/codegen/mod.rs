@@ -223,6 +223,7 @@ impl<'c, 'm> Unit<'c, 'm> {
             .map(|k| self.emit.param(fun, k as u32 + 1))
             .collect();
         let mut body = FunctionGen::new(self, func, fun, context)?;
+        body.can_stop = body.recursive && !f.traits.uninterrupted;
         for (param, value) in f.params().iter().zip(values) {
             body.set(*param, value);
         }

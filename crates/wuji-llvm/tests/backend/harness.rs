@@ -155,7 +155,7 @@ impl Launch {
         };
         let task = kernel.task(task).expect("a task of the kernel");
         // SAFETY: the tests provide the memory that the module declares.
-        unsafe { task(&context, begin, end) }
+        unsafe { (task.entry)(&context, begin, end) }
     }
 
     pub(crate) fn reported(&self) -> Vec<(u32, Vec<u64>)> {

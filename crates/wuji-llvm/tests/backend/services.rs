@@ -45,7 +45,7 @@ fn profilers_find_symbols() {
     };
     let jit = Jit::new(&options).unwrap();
     let kernel = jit.compile(&lowered(shapes::SAXPY, Math::Strict)).unwrap();
-    let address = kernel.task(0).unwrap() as usize;
+    let address = kernel.task(0).unwrap().entry as usize;
     let path = std::env::temp_dir().join(format!("perf-{}.map", std::process::id()));
     let map = std::fs::read_to_string(&path).unwrap();
     let line = map

@@ -7,7 +7,7 @@ use crate::log::Log;
 use wuji_llvm::{Object, Timings};
 
 /// The last byte is the version of the format.
-const MAGIC: [u8; 8] = *b"wujikep\x01";
+const MAGIC: [u8; 8] = *b"wujikep\x02";
 
 /// The name of such files.
 const NAME: &str = "kept";
@@ -40,11 +40,12 @@ impl KeptEntry {
             let parts = task
                 .scalar
                 .iter()
-                .flat_map(|o| o.code.iter().zip(&o.symbols));
+                .flat_map(|o| o.code.iter().zip(&o.symbols).zip(&o.stacks));
             out.number(parts.clone().count() as u64);
-            for (code, symbol) in parts {
+            for ((code, symbol), stack) in parts {
                 out.bytes(code);
                 out.text(symbol);
+                out.number(*stack);
             }
         }
         out.finish()
@@ -60,14 +61,19 @@ impl KeptEntry {
             let version = version.and_then(|n| CodeVersion::ALL.get(n));
             let version = *version.ok_or("it is malformed")?;
             let percent = u32::try_from(r.number()?).map_err(|_| "it is malformed")?;
-            let parts = r.list(|r| Ok((r.bytes()?.to_vec(), r.text()?.to_owned())))?;
-            let (code, symbols): (Vec<_>, Vec<_>) = parts.into_iter().unzip();
+            let parts = r.list(|r| {
+                let code = r.bytes()?.to_vec();
+                Ok((code, (r.text()?.to_owned(), r.number()?)))
+            })?;
+            let (code, rest): (Vec<_>, Vec<_>) = parts.into_iter().unzip();
+            let (symbols, stacks) = rest.into_iter().unzip();
             if (version == CodeVersion::Scalar) != (code.len() == 1) {
                 return Err("it is malformed");
             }
             let scalar = (version == CodeVersion::Scalar).then(|| Object {
                 code,
                 symbols,
+                stacks,
                 timings: Timings::default(),
             });
             let kept = KeptVersion { version, percent };
@@ -105,6 +111,7 @@ mod tests {
         let object = Object {
             code: vec![vec![1, 2, 3]],
             symbols: vec!["wuji.k.1".into()],
+            stacks: vec![1000],
             timings: Timings::default(),
         };
         KeptEntry {

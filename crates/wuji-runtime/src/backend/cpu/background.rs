@@ -234,6 +234,7 @@ impl Shared {
         let object = Object {
             code: parts().flat_map(|o| o.code.iter().cloned()).collect(),
             symbols: parts().flat_map(|o| o.symbols.iter().cloned()).collect(),
+            stacks: parts().flat_map(|o| o.stacks.iter().copied()).collect(),
             timings: backend,
         };
         if let Some(kernel) = &code.kernel {

@@ -11,6 +11,7 @@ use crate::backend::tasks::{read_temp, write_temp};
 use crate::flush::Flush;
 use crate::memory::Memory;
 use crate::program::tree_memory;
+use crate::stack::Stacks;
 use crate::stop::is_reason;
 use smallvec::SmallVec;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -362,25 +363,30 @@ impl CopyLaunch<'_> {
     /// Runs an upkeep task for the copies of some workers, block by block in their order.
     fn upkeep(&self, task: &Upkeep, contexts: &Contexts, workers: &[usize]) -> Result<()> {
         let (code, flush) = (self.code, self.flush);
+        let stacks = Stacks::default();
         let run = |begin: i64, end: i64| {
             let Some(task) = code.task(task.number) else {
                 // All tiers of a program have the same number of tasks.
                 return;
             };
             for worker in workers {
-                flush.around(|| {
-                    // SAFETY: the context is that of a launch whose bindings were checked, with copies as large as
-                    // the part of the tree in which the fields are; no two threads have the same units.
-                    unsafe { task(contexts.of(*worker), begin, end) }
+                stacks.run(task.stack, || {
+                    flush.around(|| {
+                        // SAFETY: the context is that of a launch whose bindings were checked, with copies as large as
+                        // the part of the tree in which the fields are; no two threads have the same units; the stack has
+                        // room.
+                        unsafe { (task.entry)(contexts.of(*worker), begin, end) }
+                    });
                 });
             }
         };
         if task.units <= FEW_UNITS {
             run(0, task.units as i64);
-            return Ok(());
+        } else {
+            let grain = (task.units / (4 * self.threads.max(1))).max(1);
+            self.pool.run(task.units as i64, grain as i64, &run)?;
         }
-        let grain = (task.units / (4 * self.threads.max(1))).max(1);
-        self.pool.run(task.units as i64, grain as i64, &run)
+        stacks.finish()
     }
 }
 

@@ -9,10 +9,11 @@ use crate::array::ArrayArg;
 use crate::backend::LaunchRequest;
 use crate::backend::tasks::{ChunkPlan, TaskPlan, Word, read_temp, units};
 use crate::flush::Flush;
-use crate::launch::Outcome;
+use crate::launch::{Bindings, Outcome};
 use crate::memory::Memory;
 use crate::report::{TaskHost, poll, report};
 use crate::sparse::ListPlan;
+use crate::stack::Stacks;
 use crate::stop::StopFlag;
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -38,6 +39,21 @@ pub(super) struct NativeLaunch<'a> {
     pub(super) threads: u64,
     pub(super) request: &'a LaunchRequest<'a>,
     pub(super) native: &'a NativeProgram,
+}
+
+/// The memory of a launch, as code sees it.
+struct Views {
+    trees: SmallVec<[*mut u8; 8]>,
+    arrays: SmallVec<[ArrayView; 2]>,
+}
+
+impl Views {
+    fn of(bindings: &Bindings<'_>) -> Views {
+        Views {
+            trees: bindings.trees.iter().map(|m| m.base()).collect(),
+            arrays: bindings.arrays.iter().map(ArrayArg::view).collect(),
+        }
+    }
 }
 
 impl NativeLaunch<'_> {
@@ -74,8 +90,7 @@ impl NativeLaunch<'_> {
             profiler,
             ..
         } = *self.request;
-        let trees: SmallVec<[*mut u8; 8]> = bindings.trees.iter().map(|m| m.base()).collect();
-        let arrays: SmallVec<[ArrayView; 2]> = bindings.arrays.iter().map(ArrayArg::view).collect();
+        let views = Views::of(bindings);
         let mut over = false;
         let mut at = 0;
         while let Some(task) = self.native.plan.tasks.get(at) {
@@ -101,23 +116,7 @@ impl NativeLaunch<'_> {
                 task: task.ordinal,
                 stop: interrupt.stop(),
             };
-            let context = LaunchContext {
-                params: bindings.params.as_ptr(),
-                trees: trees.as_ptr(),
-                arrays: arrays.as_ptr(),
-                temps: temps.as_mut_ptr().cast(),
-                interrupt: interrupt.word(),
-                random_key: task_key(
-                    self.request.seed,
-                    self.request.number,
-                    u64::from(task.ordinal),
-                ),
-                report,
-                poll,
-                host: host.pointer(),
-                // Worker 0 uses the trees.
-                copies: trees.as_ptr(),
-            };
+            let context = self.context(task, &views, temps, &host);
             let code = TaskCode {
                 code: &self.native.code,
                 background: self.background,
@@ -126,8 +125,10 @@ impl NativeLaunch<'_> {
                 interrupt: (!keeps_up).then_some(interrupt),
                 started,
                 flush: self.native.flush,
+                stacks: Stacks::default(),
             };
             self.run_units(task, &code, &context, units, temps)?;
+            code.stacks.finish()?;
             if let Some(list) = list
                 && !self.is_interrupted()
             {
@@ -150,6 +151,38 @@ impl NativeLaunch<'_> {
             }
         }
         Ok(!over)
+    }
+
+    /// What the code of a task gets.
+    fn context(
+        &self,
+        task: &TaskPlan,
+        views: &Views,
+        temps: &mut [u64],
+        host: &TaskHost<'_>,
+    ) -> LaunchContext {
+        let LaunchRequest {
+            bindings,
+            interrupt,
+            ..
+        } = *self.request;
+        LaunchContext {
+            params: bindings.params.as_ptr(),
+            trees: views.trees.as_ptr(),
+            arrays: views.arrays.as_ptr(),
+            temps: temps.as_mut_ptr().cast(),
+            interrupt: interrupt.word(),
+            random_key: task_key(
+                self.request.seed,
+                self.request.number,
+                u64::from(task.ordinal),
+            ),
+            report,
+            poll,
+            host: host.pointer(),
+            // Worker 0 uses the trees.
+            copies: views.trees.as_ptr(),
+        }
     }
 
     fn is_interrupted(&self) -> bool {
@@ -261,6 +294,7 @@ struct TaskCode<'a> {
     /// When the launch began, if the kernel may become hot.
     started: Option<Instant>,
     flush: Flush,
+    stacks: Stacks,
 }
 
 impl TaskCode<'_> {
@@ -283,10 +317,14 @@ impl TaskCode<'_> {
             // All tiers of a program have the same number of tasks.
             return;
         };
-        self.flush.around(|| {
-            // SAFETY: `check` has seen that memory, arrays and slots are those the code was made for, `context` outlives
-            // the call, and the units are within the task's.
-            unsafe { task(context, begin, end) }
+        let shared = Shared(context);
+        self.stacks.run(task.stack, || {
+            let Shared(context) = &shared;
+            self.flush.around(|| {
+                // SAFETY: `check` has seen that memory, arrays and slots are those the code was made for, `context` outlives
+                // the call, the units are within the task's, and the stack has room.
+                unsafe { (task.entry)(*context, begin, end) }
+            });
         });
         if let Some(measured) = measured
             && !self.interrupt.is_some_and(StopFlag::is_set)

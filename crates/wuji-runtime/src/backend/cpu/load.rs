@@ -6,11 +6,12 @@ use super::versions::CodeVersion;
 use crate::backend::{BackendEnv, CodeTime, DeferredExecutable, Loaded};
 use crate::cache::{Cache, CacheSlot, Entry, KeptTask};
 use crate::flush::Flush;
-use crate::interrupt;
+use crate::interrupt::{self, ROOM_TO_COMPILE};
 use crate::log::{Level, Log};
 use crate::profile::{Compilation, Kernel, Profiler};
 use crate::progress::StepReporter;
 use crate::remarks::Remarks;
+use crate::stack::with_room;
 use crate::tier::Tier;
 use std::fmt;
 use std::sync::Arc;
@@ -200,10 +201,11 @@ impl Loader {
         let quickly = tier != Tier::Best;
         let name = module.name.clone();
         let mut reporter = self.reporter(&name, tier);
-        let lowered =
+        let lowered = with_room(ROOM_TO_COMPILE, || {
             wuji_compile::compile_with_progress(module, &options, quickly, &mut |pass| {
                 reporter.pass(pass);
-            })?;
+            })
+        })??;
         let lowered = Arc::new(lowered);
         let noted = self.env.profiler.enter(lowered.module());
         let origin = Arc::new(Origin::lowered(lowered.clone(), slot.clone()));

@@ -16,13 +16,15 @@ use std::sync::{Arc, Mutex, MutexGuard, Once, OnceLock, PoisonError};
 use std::thread::{JoinHandle, Thread};
 use std::time::{Duration, Instant};
 use wuji_ir::{Error, Result};
+use wuji_llvm::MOST_STACK;
 
 /// How long an idle thread spins before it sleeps: longer than a wake-up takes, but short enough that an idle pool
 /// costs nothing.
 const SPIN: Duration = Duration::from_micros(20);
 
-/// Kernels recurse, and keep arrays on the stack.
+/// Kernels recurse, and keep arrays on the stack: every task fits.
 const STACK_BYTES: usize = 8 << 20;
+const _: () = assert!(MOST_STACK + (1 << 20) <= STACK_BYTES as u64);
 
 /// A fixed number of threads, the caller of [`Pool::run`] included.
 ///

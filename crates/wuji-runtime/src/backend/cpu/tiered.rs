@@ -16,8 +16,7 @@ use std::time::Duration;
 use wuji_compile::{FIRST_PASSES, LATE_PASSES, Lowered, Options, Remark};
 use wuji_ir::module::Module;
 use wuji_ir::{Error, Result};
-use wuji_llvm::abi::TaskFn;
-use wuji_llvm::{CompiledKernel, Object};
+use wuji_llvm::{CompiledKernel, CompiledTask, Object};
 
 /// The input of a best-tier compilation, and its cache slot.
 #[derive(Debug)]
@@ -252,11 +251,11 @@ impl TieredCode {
     }
 
     /// The newest code of a task.
-    pub(crate) fn task(&self, index: usize) -> Option<TaskFn> {
+    pub(crate) fn task(&self, index: usize) -> Option<CompiledTask> {
         self.task_of(self.versions.newest(index), index)
     }
 
-    fn task_of(&self, version: CodeVersion, index: usize) -> Option<TaskFn> {
+    fn task_of(&self, version: CodeVersion, index: usize) -> Option<CompiledTask> {
         match version {
             CodeVersion::First => self.first.task(index),
             CodeVersion::Better => {
@@ -273,7 +272,7 @@ impl TieredCode {
         index: usize,
         units: u64,
         whole: bool,
-    ) -> (Option<TaskFn>, Option<Measurement>) {
+    ) -> (Option<CompiledTask>, Option<Measurement>) {
         let (version, measurement) = self.versions.choose(index, units, whole);
         (self.task_of(version, index), measurement)
     }

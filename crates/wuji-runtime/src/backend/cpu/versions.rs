@@ -10,8 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 use wuji_compile::{Decision, KeptCode};
-use wuji_llvm::CompiledKernel;
-use wuji_llvm::abi::TaskFn;
+use wuji_llvm::{CompiledKernel, CompiledTask};
 
 /// A version of the code of a task.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
@@ -274,11 +273,11 @@ impl Versions {
             .map_or(CodeVersion::First, TaskVersions::newest)
     }
 
-    pub(crate) fn better(&self, task: usize) -> Option<TaskFn> {
+    pub(crate) fn better(&self, task: usize) -> Option<CompiledTask> {
         self.tasks.get(task)?.better.get()?.task(0)
     }
 
-    pub(crate) fn scalar(&self, task: usize) -> Option<TaskFn> {
+    pub(crate) fn scalar(&self, task: usize) -> Option<CompiledTask> {
         self.tasks.get(task)?.scalar.get()?.task(0)
     }
 

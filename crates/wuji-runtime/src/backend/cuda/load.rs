@@ -6,10 +6,11 @@ use super::program::{CudaProgram, Image};
 use crate::backend::tasks::LaunchPlan;
 use crate::backend::{BackendEnv, CodeTime, DeferredExecutable, Loaded};
 use crate::cache::{Cache, CacheSlot, Entry};
-use crate::interrupt;
+use crate::interrupt::{self, ROOM_TO_COMPILE};
 use crate::log::Level;
 use crate::profile::{Compilation, Kernel};
 use crate::progress::StepReporter;
+use crate::stack::with_room;
 use crate::tier::Tier;
 use std::fmt;
 use std::sync::Arc;
@@ -119,9 +120,11 @@ impl CudaLoader {
         let begin = self.env.profiler.now();
         let name = module.name.clone();
         let mut reporter = self.reporter(&name);
-        let lowered = wuji_compile::compile_with_progress(module, options, false, &mut |pass| {
-            reporter.pass(pass)
-        })?;
+        let lowered = with_room(ROOM_TO_COMPILE, || {
+            wuji_compile::compile_with_progress(module, options, false, &mut |pass| {
+                reporter.pass(pass);
+            })
+        })??;
         let module = lowered.module().clone();
         CudaEngine::suits(&module)?;
         let noted = self.env.profiler.enter(&module);

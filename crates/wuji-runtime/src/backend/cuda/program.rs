@@ -129,6 +129,7 @@ impl Image {
         Object {
             code: vec![self.code.clone()],
             symbols,
+            stacks: Vec::new(),
             timings,
         }
     }
