@@ -91,7 +91,7 @@ fn uses(m: &Module, task: &Task, f: &Function) -> Vec<Use> {
         }
     });
     // A function that is not inlined may access anything.
-    for g in called(m, f) {
+    for g in m.called_from(f) {
         let g = &m.funcs[g];
         collect(g, &mut |place, _, op| {
             let writes = !matches!(op, Op::Load(_));
@@ -124,20 +124,4 @@ fn collect(f: &Function, visit: &mut impl FnMut(Place, &[Value], &Op)) {
             visit(a.place, &data.args, &data.op);
         }
     });
-}
-
-fn called(m: &Module, f: &Function) -> Vec<wuji_ir::entities::Func> {
-    let mut seen = Vec::new();
-    let mut work = vec![f];
-    while let Some(f) = work.pop() {
-        f.walk(|inst| {
-            if let Op::Call(g) = f.insts[inst].op
-                && !seen.contains(&g)
-            {
-                seen.push(g);
-                work.push(&m.funcs[g]);
-            }
-        });
-    }
-    seen
 }

@@ -4,7 +4,7 @@ use super::affine::{Affine, AffineAnalysis};
 use crate::rewrite::Structure;
 use rustc_hash::FxHashMap;
 use wuji_ir::entities::{Field, Func, Inst, Node, Region, Tree, Value};
-use wuji_ir::layout::{ListEntry, NodeData};
+use wuji_ir::layout::{Axis, ListEntry, NodeData, TreeData};
 use wuji_ir::module::{Env, Function, Module};
 use wuji_ir::ops::{Activation, BinOp, CellOp, Effect, Op, Place, TreeAccessOp};
 
@@ -140,69 +140,21 @@ pub fn near(
     if of_tree.next().is_some() {
         return None;
     }
-    let block = match tree.nodes[entry.node].kind.format().list_entry() {
-        ListEntry::Cell => entry.node,
-        ListEntry::MaskWord => tree.nodes[entry.node].parent?,
-        ListEntry::Chunk { .. } => return None,
-    };
-    if !is_block(&tree.nodes[block])
-        || tree.sparse_path(data.node).iter().any(|n| {
-            let kind = tree.nodes[*n].kind;
-            *n > block && kind.allocates()
-        })
-        || !tree.path(data.node).contains(&block)
-        || tree.axes(block) != tree.axes(entry.node)
-    {
-        return None;
-    }
+    let block = block_of(tree, entry.node, data.node)?;
+    let (split, coords) = (tree.axes(block), &entry.coords);
     let mut axes = Vec::new();
-    for (axis, coord) in tree.axes(block).iter().zip(&entry.coords) {
-        let coord = (*coord)?;
-        let index = data.axes.iter().position(|a| a.0 == *axis)?;
-        let blocks = tree.extent(block, *axis);
-        let extent = tree.extent(data.node, *axis);
-        let by = i64::try_from(extent / blocks).ok()?;
-        let lo = data.axes[index].1;
-        let expr = affine.expr(indices[index]);
-        // A machine integer may wrap where its affine expression does not.
-        let (least, most) = affine.func.ty(indices[index]).as_scalar()?.int_range()?;
-        let range = affine.range_of(&expr);
-        let fits = least <= range.0 && range.1 <= most;
-        let whole = i128::from(lo) == least && i128::from(extent) == most - least + 1;
-        if !(fits || whole && blocks.is_power_of_two()) {
-            return None;
-        }
-        let relative = expr.add_scaled(&Affine::constant(lo), -1)?;
-        let mut high = Affine::constant(relative.constant.div_euclid(by));
-        let mut low = Affine::constant(relative.constant.rem_euclid(by));
-        for (v, c) in &relative.terms {
-            let term = Affine::atom(*v);
-            if c % by == 0 {
-                high = high.add_scaled(&term, c / by)?;
-            } else {
-                low = low.add_scaled(&term, *c)?;
-            }
-        }
-        let first = high.add_scaled(&Affine::atom(coord), -1)?.as_constant()?;
-        let (a, b) = affine.range_of(&low);
-        let count = b.div_euclid(by.into()) + 1;
-        if a < 0 || count > MOST_BLOCKS || first.unsigned_abs() > 1 << 20 {
-            return None;
-        }
-        axes.push(NearAxis {
-            index,
-            by: by as u64,
-            low,
-            first,
-            count: count as usize,
-            blocks,
-            wraps: !fits,
-            coord,
-        });
+    for (axis, coord) in split.iter().zip(coords) {
+        axes.push(near_axis(
+            m,
+            affine,
+            (field, block),
+            (*axis, (*coord)?),
+            indices,
+        )?);
     }
     let mut others = Vec::new();
     for (index, (axis, lo)) in data.axes.iter().enumerate() {
-        if tree.axes(block).contains(axis) {
+        if split.contains(axis) {
             continue;
         }
         let expr = affine.expr(indices[index]);
@@ -219,6 +171,74 @@ pub fn near(
         block,
         axes,
         others,
+    })
+}
+
+/// The node whose allocated cells are blocks for the entries of a node: itself, or its parent. `None` if the cells of `leaf` are
+/// not in these blocks.
+fn block_of(tree: &TreeData, node: Node, leaf: Node) -> Option<Node> {
+    let block = match tree.nodes[node].kind.format().list_entry() {
+        ListEntry::Cell => node,
+        ListEntry::MaskWord => tree.nodes[node].parent?,
+        ListEntry::Chunk { .. } => return None,
+    };
+    let mut sparse = tree.sparse_path(leaf).into_iter();
+    let allocated_below = sparse.any(|n| n > block && tree.nodes[n].kind.allocates());
+    let inside = tree.path(leaf).contains(&block);
+    let same_axes = tree.axes(block) == tree.axes(node);
+    (is_block(&tree.nodes[block]) && !allocated_below && inside && same_axes).then_some(block)
+}
+
+/// The index along an axis, relative to the coordinate of an entry.
+fn near_axis(
+    m: &Env,
+    affine: &mut AffineAnalysis<'_>,
+    (field, block): (Field, Node),
+    (axis, coord): (Axis, Value),
+    indices: &[Value],
+) -> Option<NearAxis> {
+    let data = &m.fields[field];
+    let tree = &m.trees[data.tree];
+    let index = data.axes.iter().position(|a| a.0 == axis)?;
+    let blocks = tree.extent(block, axis);
+    let extent = tree.extent(data.node, axis);
+    let by = i64::try_from(extent / blocks).ok()?;
+    let lo = data.axes[index].1;
+    let expr = affine.expr(indices[index]);
+    // A machine integer may wrap where its affine expression does not.
+    let (least, most) = affine.func.ty(indices[index]).as_scalar()?.int_range()?;
+    let range = affine.range_of(&expr);
+    let fits = least <= range.0 && range.1 <= most;
+    let whole = i128::from(lo) == least && i128::from(extent) == most - least + 1;
+    if !(fits || whole && blocks.is_power_of_two()) {
+        return None;
+    }
+    let relative = expr.add_scaled(&Affine::constant(lo), -1)?;
+    let mut high = Affine::constant(relative.constant.div_euclid(by));
+    let mut low = Affine::constant(relative.constant.rem_euclid(by));
+    for (v, c) in &relative.terms {
+        let term = Affine::atom(*v);
+        if c % by == 0 {
+            high = high.add_scaled(&term, c / by)?;
+        } else {
+            low = low.add_scaled(&term, *c)?;
+        }
+    }
+    let first = high.add_scaled(&Affine::atom(coord), -1)?.as_constant()?;
+    let (a, b) = affine.range_of(&low);
+    let count = b.div_euclid(by.into()) + 1;
+    if a < 0 || count > MOST_BLOCKS || first.unsigned_abs() > 1 << 20 {
+        return None;
+    }
+    Some(NearAxis {
+        index,
+        by: by as u64,
+        low,
+        first,
+        count: count as usize,
+        blocks,
+        wraps: !fits,
+        coord,
     })
 }
 

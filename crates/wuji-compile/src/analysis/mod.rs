@@ -4,6 +4,7 @@ pub mod accumulators;
 pub mod affine;
 pub mod calls;
 pub mod cost;
+pub mod dependence;
 pub mod effects;
 pub mod entries;
 pub mod independence;

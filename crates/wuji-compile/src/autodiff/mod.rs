@@ -8,6 +8,7 @@
 mod activity;
 mod arrays;
 mod cells;
+mod element_variables;
 mod exits;
 mod forward;
 mod forwarding;
@@ -15,6 +16,7 @@ mod nested;
 mod normal;
 mod partials;
 mod parts;
+mod presence;
 mod reverse;
 mod shape;
 mod uses;
@@ -28,7 +30,7 @@ use crate::passes::split_fields;
 use crate::pipeline::explain;
 use crate::remark::Remark;
 use rustc_hash::FxHashMap;
-use wuji_ir::entities::{Array, Field};
+use wuji_ir::entities::{Array, Field, Func};
 use wuji_ir::layout::Child;
 use wuji_ir::module::{Module, Span};
 use wuji_ir::ops::Place;
@@ -186,10 +188,9 @@ pub fn reverse(module: &Module, adjoints: &Derivatives) -> Result<Gradient> {
     };
     let uses = match uses::of(&m, &m.funcs[kernel], adjoints) {
         Ok(uses) if !uses.needs_both() && !forwarding::has_products(&m.funcs[kernel]) => uses,
-        Err(error) if error.code != "W0706" => return Err(error),
+        Err(error) if !matches!(error.code, "W0701" | "W0706") => return Err(error),
         Ok(_) | Err(_) => {
-            let Module { env, funcs, .. } = &mut m;
-            forwarding::forward_stores(env, &mut funcs[kernel]);
+            keep_in_variables(&mut m, kernel)?;
             uses::of(&m, &m.funcs[kernel], adjoints)?
         }
     };
@@ -210,6 +211,15 @@ pub fn reverse(module: &Module, adjoints: &Derivatives) -> Result<Gradient> {
         array_uses: uses.arrays,
         remarks,
     })
+}
+
+/// Keeps elements that an iteration updates and reads again in variables, so that it needs values of one time only.
+fn keep_in_variables(m: &mut Module, kernel: Func) -> Result<()> {
+    let Module { env, funcs, .. } = m;
+    let f = &mut funcs[kernel];
+    element_variables::promote_elements(env, f)?;
+    forwarding::forward_stores(env, f);
+    Ok(())
 }
 
 /// The kernel that also computes the tangents of its outputs, once for each entry of `tangents`.

@@ -3,9 +3,8 @@
 //! The gradient kernel of a kernel reads the values from before it or those from after it. A kernel with several loops
 //! may need others, which it overwrites itself. Its parts do not: a tape saves what one of them overwrites and another one needs.
 
-use super::forwarding::forward_stores;
 use super::uses::{self, Uses};
-use super::{CellUse, Derivatives, cells, normalize};
+use super::{CellUse, Derivatives, cells, keep_in_variables, normalize};
 use crate::rewrite::sweep;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::ops::Range;
@@ -26,8 +25,7 @@ pub fn parts(module: &Module, adjoints: &Derivatives) -> Result<Vec<Module>> {
     let Some(kernel) = m.kernel else {
         return Err(Error::new("W0330", format!("`{}` has no kernel", m.name)));
     };
-    let Module { env, funcs, .. } = &mut m;
-    forward_stores(env, &mut funcs[kernel]);
+    keep_in_variables(&mut m, kernel)?;
     let split = Split::new(&m, kernel, adjoints);
     let ranges = split.ranges()?;
     let count = ranges.len();

@@ -1,18 +1,19 @@
 //! Which elements of fields and arrays a kernel and its gradient kernel access, and whether the gradient kernel reads what it needs.
 
 use super::{ArrayUse, Derivatives, FieldUse, IndexRange, UseKind, nested};
-use crate::analysis::affine::AffineAnalysis;
+use crate::analysis::dependence::Dependences;
 use crate::autodiff::activity::Activity;
 use crate::rewrite::Structure;
-use rustc_hash::FxHashSet;
 use std::cmp::Ordering;
 use wuji_ir::entities::{Inst, Value};
 use wuji_ir::module::{Function, Module, Span, ValueDef};
-use wuji_ir::ops::{AccessOp, BinOp, ControlOp, Op, OpClass, Place, Step};
+use wuji_ir::ops::{AccessOp, BinOp, Op, OpClass, Place, Step};
+use wuji_ir::quant::Quantized;
 use wuji_ir::types::Imm;
 use wuji_ir::{Error, Position, Result};
 
 /// An access of a field or array.
+#[derive(Copy, Clone)]
 struct Use {
     inst: Inst,
     place: Place,
@@ -21,6 +22,8 @@ struct Use {
     unit: usize,
     /// Its place in program order.
     order: usize,
+    /// Whether it changes other components, because they share an exponent.
+    rounds: bool,
 }
 
 /// The uses of all fields and arrays.
@@ -108,7 +111,7 @@ pub(super) fn of(m: &Module, f: &Function, d: &Derivatives) -> Result<Uses> {
     let activity = Activity::of(&m.env, &m.funcs, f, d, true)?;
     nested::check(m, f, &activity)?;
     check_temps(m, f, &activity)?;
-    let all = accesses(f);
+    let all = with_rounded(m, accesses(f));
     let structure = Structure::of(f);
     let mut order = Order::new(f, &structure);
     let mut out = Uses::default();
@@ -124,6 +127,10 @@ pub(super) fn of(m: &Module, f: &Function, d: &Derivatives) -> Result<Uses> {
         let (index, span) = (indices(m, f, access), f.spans[access.inst]);
         if access.op == AccessOp::Load && kind != UseKind::Reads {
             out.add(access.place, UseKind::Reads, index.clone(), span);
+            // Numbers that share an exponent have one version.
+            for other in rounded_with(m, access.place) {
+                out.add(other, kind, index.clone(), span);
+            }
         }
         out.add(access.place, kind, index, span);
     }
@@ -168,12 +175,7 @@ pub(super) fn read_and_overwritten(f: &Function) -> Vec<Place> {
     let mut out = Vec::new();
     for store in all.iter().filter(|a| a.op == AccessOp::Store) {
         let mut read = |a: &Use| {
-            a.place == store.place
-                && a.op == AccessOp::Load
-                && matches!(
-                    order.of(store, a),
-                    Relation::Before | Relation::Both | Relation::Unknown
-                )
+            a.place == store.place && a.op == AccessOp::Load && order.may_overwrite(store, a)
         };
         if all.iter().any(&mut read) {
             add_once(&mut out, store.place);
@@ -215,11 +217,47 @@ fn accesses(f: &Function) -> Vec<Use> {
                     op,
                     unit,
                     order: out.len(),
+                    rounds: false,
                 });
             }
         }
     }
     out
+}
+
+/// With a write to each field whose numbers a write rounds again, because they share an exponent.
+fn with_rounded(m: &Module, all: Vec<Use>) -> Vec<Use> {
+    let mut out = Vec::new();
+    for mut access in all {
+        if access.op != AccessOp::Load {
+            access.rounds = shares_exponent(m, access.place);
+            let others = rounded_with(m, access.place).into_iter();
+            out.extend(others.map(|place| Use { place, ..access }));
+        }
+        out.push(access);
+    }
+    out
+}
+
+/// Whether some numbers of a place share an exponent, with each other or with those of other fields.
+fn shares_exponent(m: &Module, place: Place) -> bool {
+    let Place::Field(field) = place else {
+        return false;
+    };
+    let packing = m.fields[field].packing.iter();
+    let mut types = packing.flat_map(|p| &p.members).map(|m| m.ty);
+    types.any(|ty| matches!(ty, Quantized::Fraction { .. }))
+}
+
+/// The other fields whose numbers a write rounds again.
+fn rounded_with(m: &Module, place: Place) -> Vec<Place> {
+    match place {
+        Place::Field(field) => {
+            let others = m.sharing_exponents(field).into_iter();
+            others.map(Place::Field).collect()
+        }
+        Place::Array(_) | Place::Local(_) | Place::Temp(_) => Vec::new(),
+    }
 }
 
 fn address<'f>(f: &'f Function, access: &Use) -> &'f [Value] {
@@ -271,68 +309,74 @@ enum Relation {
     After,
     /// It is read and written again and again.
     Both,
+    /// Perhaps none, because an index is not an affine expression.
     Unknown,
 }
 
 /// The order of accesses.
 struct Order<'f> {
     f: &'f Function,
-    structure: &'f Structure,
-    affine: AffineAnalysis<'f>,
+    dependences: Dependences<'f>,
 }
 
 impl<'f> Order<'f> {
     fn new(f: &'f Function, structure: &'f Structure) -> Order<'f> {
         Order {
             f,
-            structure,
-            affine: AffineAnalysis::new(f, structure),
+            dependences: Dependences::new(f, structure),
         }
     }
 
     fn of(&mut self, write: &Use, load: &Use) -> Relation {
-        if self.in_other_components(write, load) {
+        if self.in_other_components(write, load) || !self.may_overlap(write, load) {
             return Relation::Disjoint;
         }
-        let mut loops = FxHashSet::default();
-        let mut earlier = None;
-        for (w, l) in address(self.f, write).iter().zip(address(self.f, load)) {
-            let (w, l) = (self.affine.expr(*w), self.affine.expr(*l));
-            let Some(distance) = w.add_scaled(&l, -1).and_then(|d| d.as_constant()) else {
-                return self.by_unit(write, load);
-            };
-            loops.extend(w.terms.iter().map(|t| t.0));
-            if distance == 0 {
-                continue;
+        match write.unit.cmp(&load.unit) {
+            Ordering::Less => Relation::After,
+            Ordering::Greater => Relation::Before,
+            Ordering::Equal => self.in_iteration(write, load),
+        }
+    }
+
+    fn may_overlap(&mut self, a: &Use, b: &Use) -> bool {
+        let (first, second) = ((a.inst, address(self.f, a)), (b.inst, address(self.f, b)));
+        self.dependences.may_overlap(first, second)
+    }
+
+    /// Whether a store may overwrite what a load has read, in whatever iterations.
+    fn may_overwrite(&mut self, store: &Use, load: &Use) -> bool {
+        match self.of(store, load) {
+            Relation::Before | Relation::Both | Relation::Unknown => true,
+            Relation::After => false,
+            Relation::Disjoint => {
+                // Other iterations may read the element.
+                store.unit == load.unit
+                    && !self.in_other_components(store, load)
+                    && self.may_overlap(store, load)
             }
-            match w.terms[..] {
-                _ if w.terms.iter().all(|t| self.is_param(t.0)) => return Relation::Disjoint,
-                // Iteration `i` writes `c * i + a` and reads `c * i + a - distance`.
-                [(index, c)] if write.unit == load.unit && earlier.is_none() => {
-                    let step = self.step(index);
-                    let Some(step) = step else {
-                        return self.by_unit(write, load);
-                    };
-                    earlier = Some((distance > 0) != ((c > 0) != (step > 0)));
-                }
-                _ => return self.by_unit(write, load),
-            }
         }
-        if write.unit != load.unit {
-            return self.by_unit(write, load);
-        }
-        let repeats = self.repeats(write, &loops);
-        if !repeats.is_empty() && earlier.is_some() {
-            return Relation::Unknown;
-        }
-        if repeats.iter().any(|l| self.is_inside(load.inst, *l)) {
-            return Relation::Both;
-        }
-        match earlier {
-            Some(true) => Relation::After,
-            Some(false) => Relation::Before,
-            None if write.order < load.order => Relation::After,
-            None => Relation::Before,
+    }
+
+    /// The order of accesses in an iteration of a parallel loop, or in serial code.
+    fn in_iteration(&mut self, write: &Use, load: &Use) -> Relation {
+        let (w, l) = (
+            (write.inst, address(self.f, write)),
+            (load.inst, address(self.f, load)),
+        );
+        let writes_first = write.order < load.order;
+        let (first, second) = if writes_first { (w, l) } else { (l, w) };
+        let found = self.dependences.between(first, second);
+        let (after, before) = if writes_first {
+            (found.forward, found.backward)
+        } else {
+            (found.backward, found.forward)
+        };
+        match (after, before) {
+            (false, false) => Relation::Disjoint,
+            (true, false) => Relation::After,
+            (false, true) => Relation::Before,
+            (true, true) if found.is_affine => Relation::Both,
+            (true, true) => Relation::Unknown,
         }
     }
 
@@ -344,66 +388,12 @@ impl<'f> Order<'f> {
             };
             access.path.clone()
         };
+        if a.rounds || b.rounds {
+            return false;
+        }
         let (a, b) = (path(a), path(b));
         let mut steps = a.iter().zip(&b);
         steps.any(|steps| matches!(steps, (Step::Const(x), Step::Const(y)) if x != y))
-    }
-
-    fn by_unit(&self, write: &Use, load: &Use) -> Relation {
-        match write.unit.cmp(&load.unit) {
-            Ordering::Less => Relation::After,
-            Ordering::Greater => Relation::Before,
-            Ordering::Equal => Relation::Unknown,
-        }
-    }
-
-    fn is_param(&self, v: Value) -> bool {
-        matches!(self.f.values[v].def, ValueDef::Param(region, _) if region == self.f.entry)
-    }
-
-    /// The constant step of the serial loop with this index.
-    fn step(&self, index: Value) -> Option<i128> {
-        let ValueDef::Param(region, 0) = self.f.values[index].def else {
-            return None;
-        };
-        let owner = self.structure.owner[region].expand()?;
-        let data = &self.f.insts[owner];
-        let Op::For(..) = data.op else {
-            return None;
-        };
-        self.f.constant(data.args[2])?.as_int()
-    }
-
-    /// The serial loops around a write whose iterations write to the same element.
-    fn repeats(&self, write: &Use, indices: &FxHashSet<Value>) -> Vec<Inst> {
-        let mut found = Vec::new();
-        let mut outer = self.structure.parent(write.inst);
-        while let Some(control) = outer {
-            let data = &self.f.insts[control];
-            let own = match data.op.control() {
-                Some(ControlOp::For(..)) => {
-                    indices.contains(&self.f.regions[data.regions[0]].params[0])
-                }
-                Some(ControlOp::Loop(_)) => false,
-                Some(ControlOp::If | ControlOp::Block(_) | ControlOp::ForEach(..)) | None => true,
-            };
-            if !own {
-                found.push(control);
-            }
-            outer = self.structure.parent(control);
-        }
-        found
-    }
-
-    fn is_inside(&self, inst: Inst, control: Inst) -> bool {
-        let mut outer = self.structure.parent(inst);
-        while let Some(owner) = outer {
-            if owner == control {
-                return true;
-            }
-            outer = self.structure.parent(owner);
-        }
-        false
     }
 }
 
