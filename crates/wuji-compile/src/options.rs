@@ -60,6 +60,8 @@ pub struct Options {
     pub debug: bool,
     /// Reports reads outside of their field or array. They give zero in any case.
     pub check_reads: bool,
+    /// Reports stores to packed fields that keep fewer significant bits; 0 is a number that is stored as zero.
+    pub precision: Option<u32>,
     /// Loops that write at least this many bytes of a field use non-temporal stores; by default the measured
     /// threshold.
     pub stream_from: Option<u64>,

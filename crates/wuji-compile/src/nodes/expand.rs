@@ -7,11 +7,9 @@ use crate::options::Target;
 use smallvec::smallvec;
 use wuji_ir::build::Builder;
 use wuji_ir::entities::{Func, Node, Tree, Value};
+use wuji_ir::layout::GPU_VECTOR;
 use wuji_ir::module::{Env, Values};
 use wuji_ir::ops::*;
-
-/// Bytes of the largest vector that one instruction of a GPU loads.
-const VECTOR: u64 = 16;
 
 /// Emits a tree access; returns its results.
 pub fn expand(
@@ -69,7 +67,7 @@ impl Services {
             Some(arena) => arena.alignment(),
             None => memory.container_alignment(&b.env.trees[tree], node),
         };
-        if self.target == Target::Cpu || alignment < VECTOR {
+        if self.target == Target::Cpu || alignment < GPU_VECTOR {
             return offset;
         }
         let mask = b.i64(-(alignment as i64));

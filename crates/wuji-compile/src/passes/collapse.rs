@@ -216,7 +216,7 @@ fn nest_bounds(
         }
         let inst = f.def(v)?;
         let data = &f.insts[inst];
-        if data.op.effect() != Effect::Pure || !data.regions.is_empty() {
+        if !data.is_pure() {
             return None;
         }
         if !found.contains(&inst) {

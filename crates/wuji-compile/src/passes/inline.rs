@@ -166,13 +166,11 @@ impl Inliner<'_, '_, '_> {
 fn nesting(f: &Function) -> usize {
     let mut depth: SecondaryMap<Region, usize> = SecondaryMap::new();
     let mut deepest = 1;
-    let mut stack = vec![f.entry];
-    while let Some(region) = stack.pop() {
+    for region in f.walk_regions() {
         for inst in &f.regions[region].insts {
             for r in &f.insts[*inst].regions {
                 depth[*r] = depth[region] + 1;
                 deepest = deepest.max(depth[*r] + 1);
-                stack.push(*r);
             }
         }
     }

@@ -4,7 +4,7 @@
 //! byte offset, locals by an index in range. Checks, messages and random numbers have been lowered to reports.
 
 use super::Cx;
-use cranelift_entity::SecondaryMap;
+use rustc_hash::FxHashSet;
 use wuji_ir::entities::*;
 use wuji_ir::module::*;
 use wuji_ir::ops::*;
@@ -26,8 +26,6 @@ pub fn legality(module: &mut Module, _: &mut Cx) -> Result<()> {
     if m.kernel.is_some() {
         return Err(internal("the kernel was not split into tasks"));
     }
-    let mut reached: SecondaryMap<Func, bool> = SecondaryMap::new();
-    let mut work = Vec::new();
     for task in &m.tasks {
         match task.kind {
             TaskKind::Serial | TaskKind::Chunks { .. } => {}
@@ -39,13 +37,15 @@ pub fn legality(module: &mut Module, _: &mut Cx) -> Result<()> {
             }
         }
         check_params(m, task)?;
-        work.push((task.func, MAX_LOCAL_BYTES));
     }
-    while let Some((func, local_bytes)) = work.pop() {
-        if std::mem::replace(&mut reached[func], true) {
-            continue;
-        }
+    let tasks: FxHashSet<Func> = m.tasks.iter().map(|task| task.func).collect();
+    for func in m.called_by(m.tasks.iter().map(|task| task.func)) {
         let f = &m.funcs[func];
+        let local_bytes = if tasks.contains(&func) {
+            MAX_LOCAL_BYTES
+        } else {
+            MAX_RECURSIVE_LOCAL_BYTES
+        };
         check_locals(m, f, local_bytes)?;
         for ty in &f.results {
             scalar(*ty).map_err(|why| internal(format!("`{}` returns {why}", f.name)))?;
@@ -60,9 +60,6 @@ pub fn legality(module: &mut Module, _: &mut Cx) -> Result<()> {
                     internal(format!("{why} (`{op:?}` in `{}`)", f.name))
                         .at(Position::of(m, f.spans[*inst]))
                 })?;
-                if let Op::Call(callee) = f.insts[*inst].op {
-                    work.push((callee, MAX_RECURSIVE_LOCAL_BYTES));
-                }
             }
         }
     }

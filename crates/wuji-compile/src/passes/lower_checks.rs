@@ -9,11 +9,11 @@ use crate::analysis::calls::CallGraph;
 use crate::options::Bounds;
 use crate::passes::Cx;
 use crate::rewrite::Substitution;
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::smallvec;
 use wuji_ir::Result;
 use wuji_ir::build::Builder;
-use wuji_ir::entities::{Func, Inst, Local, Region, Value};
+use wuji_ir::entities::{Func, Inst, Local, Region, Temp, Value};
 use wuji_ir::module::*;
 use wuji_ir::ops::*;
 use wuji_ir::types::{BOOL, I32, I64, Imm, Scalar, Type, U64};
@@ -27,17 +27,53 @@ pub fn lower_checks(m: &mut Module, cx: &mut Cx) -> Result<()> {
         extend_signature(&mut m.funcs[*g]);
         m.env.signatures[*g] = m.funcs[*g].signature();
     }
+    let continued = continued_draws(m);
     for func in tasks.iter().chain(&called).copied() {
         let f = &mut m.funcs[func];
-        lower_function(
-            &mut m.env,
-            (func, f),
-            called.contains(&func),
-            &graph,
-            cx.options.bounds,
-        );
+        let caller = if called.contains(&func) {
+            Caller::Function
+        } else {
+            Caller::Runtime(continued.get(&func).copied())
+        };
+        lower_function(&mut m.env, (func, f), caller, &graph, cx.options.bounds);
     }
     Ok(())
+}
+
+/// What calls a function.
+#[derive(Copy, Clone)]
+enum Caller {
+    Function,
+    /// The function of a task. A temp has the draws that earlier tasks of the same serial code have made.
+    Runtime(Option<Temp>),
+}
+
+/// Temps that count the draws of serial code which is several tasks, or is repeated.
+fn continued_draws(m: &mut Module) -> FxHashMap<Func, Temp> {
+    let draws = |t: &&Task| matches!(t.kind, TaskKind::Serial) && draws(&m.funcs[t.func]);
+    let drawing: Vec<(u32, Func)> = (m.tasks.iter().filter(draws))
+        .map(|t| (t.ordinal, t.func))
+        .collect();
+    let repeats = m.tasks.iter().any(|t| t.flow.repeat.is_some());
+    let mut counts: FxHashMap<u32, usize> = FxHashMap::default();
+    for (ordinal, _) in &drawing {
+        *counts.entry(*ordinal).or_default() += 1;
+    }
+    let mut temps: FxHashMap<u32, Temp> = FxHashMap::default();
+    let mut continued = FxHashMap::default();
+    for (ordinal, func) in drawing {
+        if repeats || counts[&ordinal] > 1 {
+            let temp = temps.entry(ordinal);
+            let temp = temp.or_insert_with(|| m.env.temps.push(TempData { ty: U64 }));
+            continued.insert(func, *temp);
+        }
+    }
+    continued
+}
+
+/// Whether a function draws random numbers, or may do so in what it calls.
+fn draws(f: &Function) -> bool {
+    uses(f, |op| matches!(op, Op::Random | Op::Call(_)))
 }
 
 /// The functions that tasks still call.
@@ -57,12 +93,15 @@ fn extend_signature(f: &mut Function) {
 fn lower_function(
     m: &mut Env,
     (func, f): (Func, &mut Function),
-    called: bool,
+    caller: Caller,
     graph: &CallGraph,
     bounds: Bounds,
 ) {
-    let needs_draws = called || uses(f, |op| matches!(op, Op::Random | Op::Call(_)));
-    let draw = needs_draws.then(|| {
+    let (called, continued) = match caller {
+        Caller::Function => (true, None),
+        Caller::Runtime(temp) => (false, temp),
+    };
+    let draw = (called || draws(f)).then(|| {
         f.locals.push(LocalData {
             name: "draw".into(),
             ty: U64,
@@ -86,6 +125,7 @@ fn lower_function(
         b: Builder::new(m, f),
         func,
         draw,
+        continued,
         given,
         graph,
         bounds,
@@ -118,6 +158,8 @@ struct Lower<'a> {
     b: Builder<'a>,
     func: Func,
     draw: Option<Local>,
+    /// What earlier tasks have drawn.
+    continued: Option<Temp>,
     given: Option<Given>,
     graph: &'a CallGraph,
     bounds: Bounds,
@@ -141,6 +183,10 @@ impl Lower<'_> {
             let mut values = values;
             values.extend([draws, failed]);
             self.b.func.regions[region].term = Term::Return(values);
+        }
+        if let (Some(temp), Term::Return(_)) = (self.continued, &self.b.func.regions[region].term) {
+            let draws = self.load_draw();
+            self.b.store(Place::Temp(temp), &[], draws);
         }
     }
 
@@ -333,9 +379,10 @@ impl Lower<'_> {
         self.b.region = entry;
         self.b.span = Span::UNKNOWN;
         if let Some(local) = self.draw {
-            let start = match self.given {
-                Some(g) => g.draw,
-                None => self.b.int(Scalar::U64, 0),
+            let start = match (self.given, self.continued) {
+                (Some(g), _) => g.draw,
+                (None, Some(temp)) => self.b.load(Place::Temp(temp), &[]),
+                (None, None) => self.b.int(Scalar::U64, 0),
             };
             self.b.store(Place::Local(local), &[], start);
         }

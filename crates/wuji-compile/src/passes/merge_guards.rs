@@ -10,7 +10,7 @@ use crate::passes::{Cx, find};
 use wuji_ir::Result;
 use wuji_ir::entities::{Inst, Region};
 use wuji_ir::module::{Function, Module, Term};
-use wuji_ir::ops::{Effect, Op};
+use wuji_ir::ops::Op;
 
 /// The pass; the [module](self) describes it.
 pub fn merge_guards(m: &mut Module, cx: &mut Cx) -> Result<()> {
@@ -51,12 +51,6 @@ fn is_guard(f: &Function, inst: Inst) -> bool {
     data.op == Op::If && data.results.is_empty() && data.regions.iter().all(yields)
 }
 
-/// Whether an instruction may be executed earlier or speculatively.
-fn is_movable(f: &Function, inst: Inst) -> bool {
-    let data = &f.insts[inst];
-    data.regions.is_empty() && data.op.effect() == Effect::Pure
-}
-
 /// Two guards, by position in a region, that nothing in between prevents from merging.
 fn pair(f: &Function, region: Region) -> Option<(usize, usize)> {
     let insts = &f.regions[region].insts;
@@ -70,7 +64,7 @@ fn pair(f: &Function, region: Region) -> Option<(usize, usize)> {
                 return Some((before, k));
             }
             first = Some(k);
-        } else if !is_movable(f, *inst) {
+        } else if !f.insts[*inst].is_pure() {
             first = None;
         }
     }

@@ -88,7 +88,7 @@ passes! {
     Lowering large_values = large_values::large_values: "large vectors and matrices are arrays, and operations on them loops",
     Lowering promote = promote::promote: "locals that are not arrays become values",
     Optimization inline = inline::inline: "functions are inlined",
-    Lowering overflow = overflow::overflow: "in debug mode, arithmetic behind an index is checked",
+    Lowering overflow = overflow::overflow: "in debug mode, arithmetic behind an index and stores of quantized numbers are checked",
     Optimization simplify = simplify::simplify: "constant folding, algebra, common subexpressions and dead code",
     Optimization parallelize = parallelize::parallelize: "loops in serial code run in parallel, where their iterations are independent",
     Optimization collapse = collapse::collapse: "serial loops with independent iterations are dimensions of the parallel loop around them",

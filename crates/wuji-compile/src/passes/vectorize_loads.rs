@@ -11,6 +11,7 @@ use crate::rewrite::{Map, Structure, Substitution, clone_body, clone_inst};
 use wuji_ir::Result;
 use wuji_ir::build::Builder;
 use wuji_ir::entities::{Inst, Region, Value};
+use wuji_ir::layout::GPU_VECTOR;
 use wuji_ir::module::{Env, Function, Module, Term, Values};
 use wuji_ir::ops::{BinOp, CmpOp, ForKind, Op, Space};
 use wuji_ir::types::{Scalar, Type};
@@ -22,7 +23,7 @@ const GROUPS: i64 = 4;
 /// The most instructions of a short body.
 const SHORT_BODY: usize = 32;
 /// The largest load of one instruction, and its alignment.
-const LOAD: i64 = 16;
+const LOAD: i64 = GPU_VECTOR as i64;
 /// Longer bodies are not worth four copies.
 const MAX_BODY: usize = 48;
 /// The backend unrolls shorter loops.

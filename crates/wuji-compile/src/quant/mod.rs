@@ -5,16 +5,18 @@
 //! Fields of at most 32 bits are handled in 32-bit integers, whatever the word.
 
 mod bits;
+mod elements;
 mod fixed;
 mod float;
 mod shared;
 
+pub use elements::{decompose, part};
 pub use shared::{decode_shared, encode_shared};
 
 use bits::{keep_low, load, to_float};
 use wuji_ir::build::Builder;
 use wuji_ir::entities::Value;
-use wuji_ir::ops::{BinOp, Op};
+use wuji_ir::ops::{BinOp, Op, UnOp};
 use wuji_ir::quant::Quantized;
 use wuji_ir::types::{Imm, Scalar};
 
@@ -167,5 +169,22 @@ fn shift(b: &mut Builder<'_>, op: BinOp, a: Value, by: u32) -> Value {
         a
     } else {
         with(b, op, a, u64::from(by))
+    }
+}
+
+/// What a load gives after a store of a number in the range of a type. Not for a [`Quantized::Fraction`], which depends on
+/// the others of its group.
+pub fn rounded(b: &mut Builder<'_>, ty: Quantized, compute: Scalar, value: Value) -> Value {
+    match ty {
+        Quantized::Fixed { scale, .. } => {
+            let n = multiply(b, value, 1.0 / scale.get());
+            let n = b.unary(UnOp::RoundEven, n);
+            multiply(b, n, scale.get())
+        }
+        Quantized::Float { .. } => {
+            let bits = encode(b, ty, compute, value, None, Scalar::U64);
+            decode(b, ty, compute, bits, Bit::Const(0))
+        }
+        Quantized::Int { .. } | Quantized::Fraction { .. } => value,
     }
 }

@@ -186,8 +186,6 @@ fn list_task(
         Some(_) => (Target::Cuda, GPU_BLOCK),
     };
     let services = Services::new(m, target)?;
-    let mut types: Vec<Type> = m.params.iter().map(|p| p.ty).collect();
-    let params = types.len();
     let name = format!("{}.list.{tree}.{node}", m.name);
     let mut out = Vec::new();
     let scan = Scan::new(m, services, (tree, node), above, block);
@@ -212,8 +210,32 @@ fn list_task(
         }
         dims.push(RangeDim::new(Bound::Const(0), Bound::Const(blocks as i64)));
     }
+    let f = list_function(m, &scan, name.clone(), target);
+    out.push(Task {
+        slices: Vec::new(),
+        name,
+        kind: TaskKind::Chunks {
+            dims,
+            unit: block,
+            hints: LoopHints::default(),
+        },
+        func: m.add_func(f),
+        ordinal: UPKEEP,
+        lists: wanted.is_none().then_some((tree, node)),
+        copies: Copies::None,
+        flow: like.flow.beside(),
+        span: like.span,
+    });
+    Ok(out)
+}
+
+/// `(begin, end)`: adds the active cells of these units to the list.
+fn list_function(m: &mut Module, scan: &Scan, name: String, target: Target) -> Function {
+    let (tree, node) = scan.at();
+    let mut types: Vec<Type> = m.params.iter().map(|p| p.ty).collect();
+    let params = types.len();
     types.extend([I64, I64]);
-    let mut f = Function::new(name.clone(), &types, &[]);
+    let mut f = Function::new(name, &types, &[]);
     let range = f.params()[params..].to_vec();
     let mut b = Builder::new(m, &mut f);
     let one = b.i64(1);
@@ -238,20 +260,5 @@ fn list_task(
         },
     );
     b.end(Term::Return(Values::new()));
-    out.push(Task {
-        slices: Vec::new(),
-        name,
-        kind: TaskKind::Chunks {
-            dims,
-            unit: block,
-            hints: LoopHints::default(),
-        },
-        func: m.add_func(f),
-        ordinal: UPKEEP,
-        lists: wanted.is_none().then_some((tree, node)),
-        copies: Copies::None,
-        flow: like.flow.beside(),
-        span: like.span,
-    });
-    Ok(out)
+    f
 }

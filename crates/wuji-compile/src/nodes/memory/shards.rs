@@ -29,8 +29,7 @@ impl Services {
         let cell = self.recycled(b, (tree, node), shard);
         let cell = or_else(b, cell, |b| self.fresh(b, (tree, node), shard));
         let rest = self.rest(b.env, tree, node);
-        let zero = b.i64(0);
-        or_else(b, cell, |b| call(b, rest, &[]).unwrap_or(zero))
+        or_else(b, cell, |b| call_for(b, rest, &[]))
     }
 
     /// A position in the list of deactivated cells.
@@ -42,23 +41,31 @@ impl Services {
     ) -> Value {
         let pending = self.node(tree, node).header + header::PENDING;
         let at = plus(b, shard, shard::PENDING as i64);
-        let claim = self.claim(b.env, tree);
-        let zero = b.i64(0);
-        let claimed = call(b, claim, &[at]).unwrap_or(zero);
-        let found = not_zero(b, claimed);
-        choose(
-            b,
-            found,
-            |b| plus(b, claimed, -1),
-            |b| {
+        self.claim_or(
+            (b, tree, at),
+            |b, claimed| plus(b, claimed, -1),
+            |s, b| {
                 let count = b.i64(shard::LONGEST as i64);
                 let fetch = |b: &mut Builder, _, count| {
                     let first = add_at(b, tree, pending, count);
                     (first, b.binary(BinOp::Add, first, count))
                 };
-                self.fetch(b, tree, at, count, fetch).0
+                s.fetch(b, tree, at, count, fetch).0
             },
         )
+    }
+
+    /// A number from the next number of the run at `at` plus one, or from `otherwise` if the run has ended.
+    fn claim_or(
+        &mut self,
+        (b, tree, at): (&mut Builder, Tree, Value),
+        claimed: impl FnOnce(&mut Builder, Value) -> Value,
+        otherwise: impl FnOnce(&mut Services, &mut Builder) -> Value,
+    ) -> Value {
+        let claim = self.claim(b.env, tree);
+        let number = call_for(b, claim, &[at]);
+        let found = not_zero(b, number);
+        choose(b, found, |b| claimed(b, number), |b| otherwise(self, b))
     }
 
     /// `(run) -> number + 1`: the next number of a run, 0 when there is none.
@@ -132,19 +139,15 @@ impl Services {
         let arena = self.arena(tree, node);
         let head = self.node(tree, node).header;
         let at = plus(b, shard, shard::RECYCLED as i64);
-        let claim = self.claim(b.env, tree);
         let zero = b.i64(0);
-        let claimed = call(b, claim, &[at]).unwrap_or(zero);
-        let found = not_zero(b, claimed);
-        choose(
-            b,
-            found,
-            |b| {
+        self.claim_or(
+            (b, tree, at),
+            |b, claimed| {
                 let cell = queued(b, tree, &arena, claimed, -1);
                 clear_unless_ahead(b, tree, &arena, head, cell);
                 cell
             },
-            |b| {
+            |s, b| {
                 let taken = load_at(b, tree, head + header::TAKEN);
                 let end = load_at(b, tree, head + header::FREE);
                 let some = b.compare(CmpOp::Lt, taken, end);
@@ -156,7 +159,7 @@ impl Services {
                         let count = run_length(b, &arena, left);
                         let ahead = load_at(b, tree, head + header::AHEAD);
                         let ahead = not_zero(b, ahead);
-                        let (first, mine) = self.fetch(b, tree, at, count, |b, mine, count| {
+                        let (first, mine) = s.fetch(b, tree, at, count, |b, mine, count| {
                             let first = add_at(b, tree, head + header::TAKEN, count);
                             let last = b.binary(BinOp::Add, first, count);
                             let last = b.binary(BinOp::Min, last, end);
@@ -199,19 +202,15 @@ impl Services {
         let head = self.node(tree, node).header;
         let charge = self.charge(tree, node);
         let at = plus(b, shard, shard::FRESH as i64);
-        let claim = self.claim(b.env, tree);
         let zero = b.i64(0);
-        let claimed = call(b, claim, &[at]).unwrap_or(zero);
-        let found = not_zero(b, claimed);
-        let number = choose(
-            b,
-            found,
-            |b| plus(b, claimed, -1),
-            |b| {
+        let number = self.claim_or(
+            (b, tree, at),
+            |b, claimed| plus(b, claimed, -1),
+            |s, b| {
                 let high = load_at(b, tree, head + header::HIGH);
-                let capacity = self.room(b, tree, node);
+                let capacity = s.room(b, tree, node);
                 let inside = b.compare(CmpOp::Lt, high, capacity);
-                let budgets = self.budgets(b, tree);
+                let budgets = s.budgets(b, tree);
                 let may = unless_exhausted(b, tree, &budgets, inside);
                 let none = b.i64(-1);
                 choose(
@@ -219,7 +218,7 @@ impl Services {
                     may,
                     |b| {
                         let count = run_length(b, &arena, high);
-                        self.fetch(b, tree, at, count, |b, _, count| {
+                        s.fetch(b, tree, at, count, |b, _, count| {
                             // Before a number is claimed, which cannot be returned.
                             let bytes = times(b, count, charge as i64);
                             let granted = reserve(b, tree, &budgets, bytes);
@@ -259,7 +258,7 @@ impl Services {
                     or_else(b, found, |b| {
                         let at = times(b, k, shard::SIZE as i64);
                         let at = plus(b, at, (arena.shards + what) as i64);
-                        call(b, claim, &[at]).unwrap_or(zero)
+                        call_for(b, claim, &[at])
                     })
                 })
             };

@@ -495,7 +495,9 @@ impl Evaluator<'_> {
                 Ok(Sum::bit(self.b.value(Op::Select, &[*v, ones, zeros])))
             }
             Lane::Uniform(_) => Err("a number that is known at run time meets bits".into()),
-            Lane::Index(_) => Err("the coordinate along the bits is used as a number".into()),
+            Lane::Index(_) | Lane::Periodic(_) => {
+                Err("the coordinate along the bits is used as a number".into())
+            }
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Evaluates the body of a loop for all elements of a word.
 
 use super::Refusal;
-use super::lanes::{Lane, Sum};
+use super::lanes::{Lane, Periodic, PeriodicPart, Sum};
 use rustc_hash::FxHashMap;
 use wuji_ir::build::Builder;
 use wuji_ir::entities::{Inst, Label, Region, Value};
@@ -63,7 +63,7 @@ impl Evaluator<'_> {
         match lane {
             Lane::Const(imm) => Ok(self.constant(*imm)),
             Lane::Uniform(v) => Ok(*v),
-            Lane::Index(_) | Lane::Bits(_) => {
+            Lane::Index(_) | Lane::Periodic(_) | Lane::Bits(_) => {
                 Err("a value differs between the bits of a word".into())
             }
         }
@@ -172,7 +172,7 @@ impl Evaluator<'_> {
         }
         let ty = self.old.ty(data.results[0]).as_scalar();
         let ty = ty.ok_or("there are vectors")?;
-        if let Some(lane) = self.on_index(op, &args)? {
+        if let Some(lane) = self.on_index(op, &args, ty)? {
             return Ok(lane);
         }
         match op {
@@ -204,9 +204,72 @@ impl Evaluator<'_> {
     }
 
     /// An operation on the coordinate along the bits, and perhaps a constant.
-    fn on_index(&mut self, op: ElementwiseOp, args: &[Lane]) -> Result<Option<Lane>, Refusal> {
+    fn on_index(
+        &mut self,
+        op: ElementwiseOp,
+        args: &[Lane],
+        ty: Scalar,
+    ) -> Result<Option<Lane>, Refusal> {
+        if let Some(lane) = self.on_periodic(op, args) {
+            return Ok(Some(lane));
+        }
+        let lane = self.on_coordinate(op, args)?;
+        let Some(Lane::Index(by)) = lane else {
+            return Ok(lane);
+        };
+        let (least, most) = self.moved_range(by);
+        match ty.int_range() {
+            Some((lo, hi)) if least >= lo && most <= hi => Ok(lane),
+            _ => Err(format!("a coordinate may not fit `{ty}`")),
+        }
+    }
+
+    /// The least and the largest coordinate plus a constant.
+    fn moved_range(&self, by: i64) -> (i128, i128) {
+        let (lo, hi) = self.range;
+        let by = i128::from(by);
+        (i128::from(lo) + by, i128::from(hi) - 1 + by)
+    }
+
+    /// A step of a remainder of the coordinate by a constant.
+    fn on_periodic(&self, op: ElementwiseOp, args: &[Lane]) -> Option<Lane> {
+        let (of, part) = self.remainder_of(op, args).or_else(|| lifted(op, args))?;
+        Some(Lane::Periodic(Periodic { part, ..of }))
+    }
+
+    /// A remainder, or a mask of low bits.
+    fn remainder_of(&self, op: ElementwiseOp, args: &[Lane]) -> Option<(Periodic, PeriodicPart)> {
+        let ElementwiseOp::Binary(op) = op else {
+            return None;
+        };
+        let (by, n, first) = match args {
+            [Lane::Index(by), Lane::Const(n)] => (*by, small(*n).ok()?, true),
+            [Lane::Const(n), Lane::Index(by)] => (*by, small(*n).ok()?, false),
+            _ => return None,
+        };
+        let coordinate = PeriodicPart::Coordinate;
+        let of = |period| Periodic {
+            by,
+            period,
+            part: coordinate,
+        };
+        if op == BinOp::And && (0..i64::MAX).contains(&n) && n & (n + 1) == 0 {
+            return Some((of(n + 1), coordinate));
+        }
+        if op != BinOp::Rem || !first || n <= 0 {
+            return None;
+        }
+        let is_positive = self.moved_range(by).0 >= 0;
+        let part = if is_positive {
+            coordinate
+        } else {
+            PeriodicPart::Remainder
+        };
+        Some((of(n), part))
+    }
+
+    fn on_coordinate(&mut self, op: ElementwiseOp, args: &[Lane]) -> Result<Option<Lane>, Refusal> {
         if let (ElementwiseOp::Convert(to), [Lane::Index(by)]) = (op, args)
-            && to.bits() >= 32
             && to.is_int()
         {
             return Ok(Some(Lane::Index(*by)));
@@ -263,6 +326,7 @@ impl Evaluator<'_> {
             (Lane::Const(x), Lane::Const(y)) if x == y => Ok(a.clone()),
             (Lane::Uniform(x), Lane::Uniform(y)) if x == y => Ok(a.clone()),
             (Lane::Index(x), Lane::Index(y)) if x == y => Ok(a.clone()),
+            (Lane::Periodic(x), Lane::Periodic(y)) if x == y => Ok(a.clone()),
             _ => {
                 let (a, b) = (self.as_sum(a)?, self.as_sum(b)?);
                 Ok(Lane::Bits(self.select(c, &a, &b)?))
@@ -421,6 +485,42 @@ impl Evaluator<'_> {
         self.lanes.extend(data.results.iter().copied().zip(carried));
         Ok(())
     }
+}
+
+/// What makes a remainder one that is not negative, and a conversion of that.
+fn lifted(op: ElementwiseOp, args: &[Lane]) -> Option<(Periodic, PeriodicPart)> {
+    let is = |p: &Periodic, part| p.part == part;
+    // A remainder that cannot be negative is a coordinate already.
+    let is_remainder =
+        |p: &Periodic| is(p, PeriodicPart::Remainder) || is(p, PeriodicPart::Coordinate);
+    let equals = |c: &Imm, value| small(*c) == Ok(value);
+    if let [Lane::Periodic(p), Lane::Const(c)] | [Lane::Const(c), Lane::Periodic(p)] = args
+        && is_remainder(p)
+    {
+        if op == ElementwiseOp::Binary(BinOp::Add) && equals(c, p.period) {
+            return Some((*p, PeriodicPart::Lifted));
+        }
+        let first = matches!(args[0], Lane::Periodic(_));
+        if op == ElementwiseOp::Compare(CmpOp::Lt) && first && equals(c, 0) {
+            return Some((*p, PeriodicPart::IsNegative));
+        }
+    }
+    if let (ElementwiseOp::Select, [Lane::Periodic(c), Lane::Periodic(a), Lane::Periodic(b)]) =
+        (op, args)
+        && is(c, PeriodicPart::IsNegative)
+        && is(a, PeriodicPart::Lifted)
+        && is_remainder(b)
+        && [a, b].iter().all(|p| (p.by, p.period) == (c.by, c.period))
+    {
+        return Some((*c, PeriodicPart::Coordinate));
+    }
+    if let (ElementwiseOp::Convert(to), [Lane::Periodic(p)]) = (op, args)
+        && is(p, PeriodicPart::Coordinate)
+        && i128::from(p.period) <= to.int_range()?.1
+    {
+        return Some((*p, p.part));
+    }
+    None
 }
 
 fn small(imm: Imm) -> Result<i64, Refusal> {

@@ -11,8 +11,30 @@ pub(super) enum Lane {
     Uniform(Value),
     /// The coordinate along the bits, plus a constant.
     Index(i64),
+    /// That, modulo a constant.
+    Periodic(Periodic),
     /// An integer or Boolean for each element.
     Bits(Sum),
+}
+
+/// The coordinate along the bits plus `by`, modulo `period`, and what a remainder towards minus infinity is made of.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub(super) struct Periodic {
+    pub(super) by: i64,
+    pub(super) period: i64,
+    pub(super) part: PeriodicPart,
+}
+
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub(super) enum PeriodicPart {
+    /// The number from zero up to the period.
+    Coordinate,
+    /// The remainder with the sign of the dividend.
+    Remainder,
+    /// Whether the remainder is negative.
+    IsNegative,
+    /// The remainder plus the period.
+    Lifted,
 }
 
 /// An integer for each element: a sum of bits.

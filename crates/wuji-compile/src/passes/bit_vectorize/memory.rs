@@ -1,7 +1,7 @@
 //! Loads and stores of words instead of bits.
 
 use super::evaluate::Evaluator;
-use super::lanes::{Lane, Sum};
+use super::lanes::{Lane, PeriodicPart, Sum};
 use super::{BitField, Refusal, bit_field};
 use smallvec::SmallVec;
 use wuji_ir::entities::{Field, Value};
@@ -17,6 +17,8 @@ struct Shifted {
     /// That along the bits, counted from the loop's own word; and the position in the word.
     words: i64,
     by: u32,
+    /// The words after which the first one comes again.
+    period: Option<i64>,
 }
 
 impl Evaluator<'_> {
@@ -38,13 +40,21 @@ impl Evaluator<'_> {
         };
         let mut at = Vec::new();
         let mut distance = None;
+        let mut period = None;
         for (k, (axis, lo)) in own.iter().enumerate() {
             if *axis == bits.axis {
-                let Lane::Index(by) = indices[k] else {
-                    return Err(format!("an index of `{name}` does not run along the bits"));
+                let by = match indices[k] {
+                    Lane::Index(by) => by,
+                    Lane::Periodic(p) if p.part == PeriodicPart::Coordinate => {
+                        period = Some(self.period_in_words(p.period, *lo)?);
+                        p.by
+                    }
+                    Lane::Periodic(_) | Lane::Const(_) | Lane::Uniform(_) | Lane::Bits(_) => {
+                        return Err(format!("an index of `{name}` does not run along the bits"));
+                    }
                 };
                 distance = self.first.checked_add(by).and_then(|d| d.checked_sub(*lo));
-            } else if let Lane::Index(_) | Lane::Bits(_) = indices[k] {
+            } else if let Lane::Index(_) | Lane::Periodic(_) | Lane::Bits(_) = indices[k] {
                 return Err(format!(
                     "an index of `{name}` differs between the bits of a word"
                 ));
@@ -72,7 +82,37 @@ impl Evaluator<'_> {
             at,
             words: distance.div_euclid(n),
             by: distance.rem_euclid(n) as u32,
+            period,
         }))
+    }
+
+    /// The words of a period of coordinates, which must begin and end with a word and contain the loop.
+    fn period_in_words(&self, period: i64, from: i64) -> Result<i64, Refusal> {
+        let n = i64::from(self.bits);
+        if period % n != 0 {
+            return Err(format!(
+                "an index has a period of {period}, which is no multiple of {n}"
+            ));
+        }
+        if self.first != 0 || from != 0 || self.range.0 < 0 || self.range.1 > period {
+            return Err(format!(
+                "an index has a period of {period}, and the loop leaves 0..{period}"
+            ));
+        }
+        Ok(period / n)
+    }
+
+    /// The loop's own word plus some words, modulo a period that contains it.
+    fn periodic(&mut self, by: i64, period: i64) -> Value {
+        let by = by.rem_euclid(period);
+        let sum = self.plus(self.counter, by);
+        if by == 0 {
+            return sum;
+        }
+        let end = self.constant(Imm::int(Scalar::I64, period.into()));
+        let wraps = self.pure(Op::Compare(CmpOp::Ge), &[sum, end]);
+        let back = self.plus(self.counter, by - period);
+        self.pure(Op::Select, &[wraps, back, sum])
     }
 
     /// The indices of a word, counted from the first one of the bits.
@@ -81,10 +121,17 @@ impl Evaluator<'_> {
         let axes = word.axes.clone();
         let mut out = Values::new();
         let by = shifted.words + further;
+        let by = shifted.period.map_or(by, |period| by.rem_euclid(period));
         for ((axis, lo), index) in axes.iter().zip(&shifted.at) {
             out.push(match index {
                 Some(index) => *index,
-                None if *axis == shifted.bits.axis => self.plus(self.counter, by.wrapping_add(*lo)),
+                None if *axis == shifted.bits.axis => match shifted.period {
+                    None => self.plus(self.counter, by.wrapping_add(*lo)),
+                    Some(period) => {
+                        let number = self.periodic(by, period);
+                        self.plus(number, *lo)
+                    }
+                },
                 None => return Err("a word has an axis of its own".into()),
             });
         }
@@ -140,7 +187,7 @@ impl Evaluator<'_> {
         let Some(shifted) = self.shifted(field, indices)? else {
             return Err(format!("`{name}` is stored to, which has no bits"));
         };
-        if shifted.by != 0 {
+        if shifted.by != 0 || shifted.period.is_some() {
             return Err(format!("stores to `{name}` are in two words at a time"));
         }
         if self.leaves(field, indices) {
@@ -199,7 +246,9 @@ impl Evaluator<'_> {
                 let (ones, zeros) = (self.ones(), self.zeros());
                 Ok(self.b.select(set, ones, zeros))
             }
-            Lane::Index(_) => Err("the coordinate along the bits is stored".into()),
+            Lane::Index(_) | Lane::Periodic(_) => {
+                Err("the coordinate along the bits is stored".into())
+            }
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::Nest;
 use super::converge::converge;
+use crate::analysis::uses::{used_by, used_in};
 use crate::rewrite::{Structure, Substitution};
 use rustc_hash::FxHashSet;
 use wuji_ir::build::Builder;
@@ -121,8 +122,8 @@ struct Path {
 
 fn levels(f: &Function, inner: Inst, path: &[(Region, usize)]) -> Path {
     let mut used = FxHashSet::default();
-    let mut resumed = FxHashSet::default();
-    uses_in(f, f.insts[inner].regions[0], &mut resumed);
+    let body = f.insts[inner].regions[0];
+    let mut resumed: FxHashSet<Value> = used_in(f, body).into_iter().collect();
     used.extend(resumed.iter().copied());
     used.extend(f.insts[inner].args.iter().copied());
     let mut levels = Vec::new();
@@ -130,7 +131,7 @@ fn levels(f: &Function, inner: Inst, path: &[(Region, usize)]) -> Path {
         let data = &f.regions[*region];
         let mut behind: FxHashSet<Value> = data.term.args().iter().copied().collect();
         for inst in &data.insts[at + 1..] {
-            uses_of(f, *inst, &mut behind);
+            behind.extend(used_by(f, *inst));
         }
         resumed.extend(behind.iter().copied());
         used.extend(behind);
@@ -147,13 +148,13 @@ fn levels(f: &Function, inner: Inst, path: &[(Region, usize)]) -> Path {
             given,
         });
         for inst in &data.insts[..*at] {
-            uses_of(f, *inst, &mut used);
+            used.extend(used_by(f, *inst));
         }
         if let Some((outer, at)) = k.checked_sub(1).map(|k| path[k]) {
             let owner = &f.insts[f.regions[outer].insts[at]];
             used.extend(owner.args.iter().copied());
             for other in owner.regions.iter().filter(|r| *r != region) {
-                uses_in(f, *other, &mut used);
+                used.extend(used_in(f, *other));
             }
         }
     }
@@ -164,23 +165,6 @@ fn levels(f: &Function, inner: Inst, path: &[(Region, usize)]) -> Path {
 /// Constants need not be saved.
 pub(super) fn is_constant(f: &Function, inst: Inst) -> bool {
     matches!(f.insts[inst].op, Op::Const(_))
-}
-
-/// Collects the values that an instruction uses, with all that is inside.
-pub(super) fn uses_of(f: &Function, inst: Inst, used: &mut FxHashSet<Value>) {
-    used.extend(f.insts[inst].args.iter().copied());
-    for region in &f.insts[inst].regions {
-        uses_in(f, *region, used);
-    }
-}
-
-fn uses_in(f: &Function, region: Region, used: &mut FxHashSet<Value>) {
-    for region in f.regions_in(region) {
-        for inst in &f.regions[region].insts {
-            used.extend(f.insts[*inst].args.iter().copied());
-        }
-        used.extend(f.regions[region].term.args().iter().copied());
-    }
 }
 
 /// What the merged loop carries.

@@ -8,7 +8,8 @@
 //! in B each time.
 
 use super::Nest;
-use super::flatten::{count_up, is_constant, replace_in, uses_of};
+use super::flatten::{count_up, is_constant, replace_in};
+use crate::analysis::uses::used_by;
 use crate::rewrite::{Map, Structure, Substitution, clone_inst};
 use rustc_hash::FxHashSet;
 use wuji_ir::build::Builder;
@@ -103,7 +104,7 @@ impl Parts {
         let mut used: FxHashSet<Value> = f.regions[body].term.args().iter().copied().collect();
         used.extend(f.regions[taken].term.args().iter().copied());
         let later = f.regions[taken].insts.iter().chain(&behind);
-        later.for_each(|i| uses_of(f, *i, &mut used));
+        later.for_each(|i| used.extend(used_by(f, *i)));
         let given = before.iter().flat_map(|i| f.insts[*i].results.iter());
         let given = given.copied().filter(|v| used.contains(v)).collect();
         Some(Parts {

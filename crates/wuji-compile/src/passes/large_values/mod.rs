@@ -362,11 +362,13 @@ impl Rewriter<'_> {
         let homes = std::mem::replace(&mut self.homes, homes);
         let values = std::mem::replace(&mut self.values, inside);
         let aliases = std::mem::take(&mut self.aliases);
-        let free = std::mem::take(&mut self.free);
+        self.free.clear();
         let body = self.b.func.insts[inst].regions[0];
         self.region(body, first);
         (self.homes, self.values) = (homes, values);
-        (self.aliases, self.free) = (aliases, free);
+        self.aliases = aliases;
+        // What follows is another task, which has no array of the ones before.
+        self.free.clear();
     }
 
     /// The array for the result of an operation: that of the variable that it is stored to next, or a free one. Where

@@ -4,7 +4,7 @@ use super::Dim;
 use rustc_hash::FxHashSet;
 use std::num::NonZeroU32;
 use wuji_ir::entities::Region;
-use wuji_ir::layout::TreeMemory;
+use wuji_ir::layout::{GPU_VECTOR, TreeMemory};
 use wuji_ir::module::*;
 use wuji_ir::ops::*;
 
@@ -54,8 +54,6 @@ pub(super) fn cell_dims(m: &Env, field: wuji_ir::entities::Field, index_order: b
 
 /// The most neighbours that one GPU thread takes: the elements of a 16-byte load.
 const ROW: u64 = 4;
-/// The bytes of a load.
-const LOAD: u64 = 16;
 /// The least number of iterations for that, so that all threads are occupied.
 pub(super) const MANY: u64 = 1 << 20;
 /// Iterations of at most this many instructions are memory-bound.
@@ -77,8 +75,8 @@ pub(super) fn row_length(m: &Env, f: &Function, body: Region) -> u64 {
     let places = insts.filter_map(|i| f.insts[i].op.access().map(|a| a.place));
     let places: FxHashSet<Place> = places.collect();
     let largest = places.into_iter().map(bytes).max().unwrap_or(0);
-    if largest.is_power_of_two() && largest <= LOAD {
-        (LOAD / largest).min(ROW)
+    if largest.is_power_of_two() && largest <= GPU_VECTOR {
+        (GPU_VECTOR / largest).min(ROW)
     } else {
         ROW
     }

@@ -9,7 +9,7 @@ use crate::passes::Cx;
 use smallvec::SmallVec;
 use wuji_ir::build::Builder;
 use wuji_ir::entities::{Field, Label, Node, Tree, Value};
-use wuji_ir::layout::{Axis, CellOrder, ListEntry, NodeData};
+use wuji_ir::layout::{Axis, CellOrder, FieldData, ListEntry, NodeData, TreeData};
 use wuji_ir::module::*;
 use wuji_ir::ops::*;
 use wuji_ir::types::I64;
@@ -61,86 +61,16 @@ pub(super) fn plan(m: &Env, field: Field) -> Option<(ListLoop, Vec<Dim>)> {
     let data = tree.nodes[node].clone();
     let path = tree.path(field_data.node);
     let at = path.iter().position(|n| *n == node)?;
-    let span = |from: usize, axis: Axis| -> u64 {
-        path[from..]
-            .iter()
-            .flat_map(|n| &tree.nodes[*n].extents)
-            .filter(|e| e.0 == axis)
-            .fold(1u64, |n, e| n.saturating_mul(e.1))
+    let mut plan = ListDims {
+        field: field_data,
+        tree,
+        path,
+        dims: Vec::new(),
     };
-    let index = |axis: Axis| field_data.axes.iter().position(|a| a.0 == axis);
-    let dim = |extent: u64, axis: Axis, scale: u64| Dim {
-        bounds: RangeDim::new(
-            Bound::Const(0),
-            Bound::Const(i64::try_from(extent).unwrap_or(i64::MAX)),
-        ),
-        index: index(axis).unwrap_or(0),
-        scale: scale as i64,
-    };
-    let parent = data.parent?;
-    let entry = data.kind.format().list_entry();
-    let (mut dims, mut coords) = (Vec::new(), Vec::new());
-    for axis in tree.axes(node) {
-        let own = data.extents.iter().any(|e| e.0 == axis);
-        let (extent, scale) = match entry {
-            ListEntry::MaskWord => (tree.extent(parent, axis), span(at, axis)),
-            ListEntry::Chunk { cells } if own => (
-                data.cells().div_ceil(cells),
-                span(at + 1, axis).saturating_mul(cells),
-            ),
-            ListEntry::Cell | ListEntry::Chunk { .. } => {
-                (tree.extent(node, axis), span(at + 1, axis))
-            }
-        };
-        // The node's own axes may be unsplit above it.
-        let used = extent > 1 || entry != ListEntry::MaskWord;
-        coords.push(used);
-        if used {
-            dims.push(dim(extent, axis, scale));
-        }
-    }
-    let mut given = dims.len();
-    let shape = match entry {
-        ListEntry::Cell => Shape::Cell,
-        ListEntry::Chunk { cells } => {
-            let axis = data.extents[0].0;
-            dims.push(dim(cells, axis, span(at + 1, axis)));
-            Shape::Row
-        }
-        ListEntry::MaskWord => match boxes(&data) {
-            None => {
-                for (axis, extent) in &data.extents {
-                    dims.push(dim(*extent, *axis, span(at + 1, *axis)));
-                }
-                Shape::Bits
-            }
-            Some(sides) => {
-                // Axis by axis: boxes first, then the cells of a box.
-                let extents = || data.extents.iter().zip(&sides);
-                let mut bases = Vec::new();
-                for ((axis, extent), side) in extents() {
-                    if side < extent {
-                        bases.push(extent / side);
-                        dims.push(dim(extent / side, *axis, side * span(at + 1, *axis)));
-                        given += 1;
-                    }
-                }
-                let mut loops = 0;
-                for ((axis, _), side) in extents() {
-                    if *side > 1 {
-                        dims.push(dim(*side, *axis, span(at + 1, *axis)));
-                        loops += 1;
-                    }
-                }
-                Shape::Box { bases, loops }
-            }
-        },
-    };
-    for (k, n) in path.iter().enumerate().skip(at + 1) {
-        for (axis, extent) in &tree.nodes[*n].extents {
-            dims.push(dim(*extent, *axis, span(k + 1, *axis)));
-        }
-    }
+    let coords = plan.of_entry(node, at)?;
+    let mut given = plan.dims.len();
+    let shape = plan.of_cells(&data, at, &mut given);
+    plan.of_dense_nodes(at + 1);
     let list = ListLoop {
         tree: field_data.tree,
         node,
@@ -149,7 +79,116 @@ pub(super) fn plan(m: &Env, field: Field) -> Option<(ListLoop, Vec<Dim>)> {
         given,
         shape,
     };
-    Some((list, dims))
+    Some((list, plan.dims))
+}
+
+/// The dimensions of a loop over a list.
+struct ListDims<'a> {
+    field: &'a FieldData,
+    tree: &'a TreeData,
+    /// From the root to the node of the field.
+    path: Vec<Node>,
+    dims: Vec<Dim>,
+}
+
+impl ListDims<'_> {
+    /// How many coordinates along an axis a cell spans of the node before this one on the path.
+    fn span(&self, from: usize, axis: Axis) -> u64 {
+        self.path[from..]
+            .iter()
+            .flat_map(|n| &self.tree.nodes[*n].extents)
+            .filter(|e| e.0 == axis)
+            .fold(1u64, |n, e| n.saturating_mul(e.1))
+    }
+
+    fn add(&mut self, extent: u64, axis: Axis, scale: u64) {
+        let index = self.field.axes.iter().position(|a| a.0 == axis);
+        self.dims.push(Dim {
+            bounds: RangeDim::new(
+                Bound::Const(0),
+                Bound::Const(i64::try_from(extent).unwrap_or(i64::MAX)),
+            ),
+            index: index.unwrap_or(0),
+            scale: scale as i64,
+        });
+    }
+
+    /// Dimensions whose numbers come from the entry. For each axis, whether it is one.
+    fn of_entry(&mut self, node: Node, at: usize) -> Option<Vec<bool>> {
+        let data = &self.tree.nodes[node];
+        let parent = data.parent?;
+        let entry = data.kind.format().list_entry();
+        let mut coords = Vec::new();
+        for axis in self.tree.axes(node) {
+            let own = data.extents.iter().any(|e| e.0 == axis);
+            let (extent, scale) = match entry {
+                ListEntry::MaskWord => (self.tree.extent(parent, axis), self.span(at, axis)),
+                ListEntry::Chunk { cells } if own => (
+                    data.cells().div_ceil(cells),
+                    self.span(at + 1, axis).saturating_mul(cells),
+                ),
+                ListEntry::Cell | ListEntry::Chunk { .. } => {
+                    (self.tree.extent(node, axis), self.span(at + 1, axis))
+                }
+            };
+            // The node's own axes may be unsplit above it.
+            let used = extent > 1 || entry != ListEntry::MaskWord;
+            coords.push(used);
+            if used {
+                self.add(extent, axis, scale);
+            }
+        }
+        Some(coords)
+    }
+
+    /// Dimensions of the cells that an entry covers.
+    fn of_cells(&mut self, data: &NodeData, at: usize, given: &mut usize) -> Shape {
+        match data.kind.format().list_entry() {
+            ListEntry::Cell => Shape::Cell,
+            ListEntry::Chunk { cells } => {
+                let axis = data.extents[0].0;
+                self.add(cells, axis, self.span(at + 1, axis));
+                Shape::Row
+            }
+            ListEntry::MaskWord => match boxes(data) {
+                None => {
+                    for (axis, extent) in &data.extents {
+                        self.add(*extent, *axis, self.span(at + 1, *axis));
+                    }
+                    Shape::Bits
+                }
+                Some(sides) => {
+                    // Axis by axis: boxes first, then the cells of a box.
+                    let extents = || data.extents.iter().zip(&sides);
+                    let mut bases = Vec::new();
+                    for ((axis, extent), side) in extents() {
+                        if side < extent {
+                            bases.push(extent / side);
+                            self.add(extent / side, *axis, side * self.span(at + 1, *axis));
+                            *given += 1;
+                        }
+                    }
+                    let mut loops = 0;
+                    for ((axis, _), side) in extents() {
+                        if *side > 1 {
+                            self.add(*side, *axis, self.span(at + 1, *axis));
+                            loops += 1;
+                        }
+                    }
+                    Shape::Box { bases, loops }
+                }
+            },
+        }
+    }
+
+    /// Dimensions of the dense nodes from a position of the path on.
+    fn of_dense_nodes(&mut self, from: usize) {
+        for k in from..self.path.len() {
+            for (axis, extent) in &self.tree.nodes[self.path[k]].extents {
+                self.add(*extent, *axis, self.span(k + 1, *axis));
+            }
+        }
+    }
 }
 
 /// The sides of the box of cells that a mask word covers, along each axis; `None` if the cells form no box.

@@ -121,8 +121,7 @@ fn compute(
         return Some(Argument::Earlier(*k));
     }
     let data = &f.insts[inst];
-    let pure = data.op.effect() == Effect::Pure && data.regions.is_empty();
-    if !pure || data.results.len() != 1 || code.len() >= MOST {
+    if !data.is_pure() || data.results.len() != 1 || code.len() >= MOST {
         return None;
     }
     let args = data.args.iter().map(|a| compute(f, *a, code, done));

@@ -47,7 +47,7 @@ pub(super) fn prepare_threads(
     for (local, ty, len) in arrays {
         clear_shared(b, own, threads, (local, ty, len));
     }
-    b.push(Op::Thread(ThreadOp::Barrier), &[]);
+    b.barrier();
 }
 
 /// Clears a shared array, each thread with a stride of the block size.

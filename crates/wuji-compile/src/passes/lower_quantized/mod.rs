@@ -12,7 +12,6 @@
 //! Stores of one iteration to several members of a word are fused.
 
 mod bits;
-mod checks;
 mod place;
 mod sharing;
 mod update;
@@ -59,7 +58,6 @@ pub fn lower_quantized(m: &mut Module, cx: &mut Cx) -> Result<()> {
             subst: Substitution::new(),
             fuse: cx.uses("store_fusion"),
             check_reads: cx.options.check_reads,
-            debug: cx.options.debug,
             pending: Vec::new(),
             writes: Vec::new(),
         };
@@ -130,8 +128,6 @@ struct Lower<'a> {
     fuse: bool,
     /// Whether reads outside are reported.
     check_reads: bool,
-    /// Whether numbers that do not fit their type are errors.
-    debug: bool,
     /// Stores that have not been written yet, each of another word.
     pending: Vec<Pending>,
     /// The ways in which words are changed, each once.
@@ -181,7 +177,7 @@ impl Lower<'_> {
         let rank = self.b.env.fields[field].rank();
         let (indices, operands) = data.args.split_at(rank);
         let operands: Values = operands.iter().map(|v| self.subst.get(*v)).collect();
-        let (ty, first) = self.part(field, access);
+        let (ty, first) = quant::part(self.b.env, field, &access.path);
         let writes = match op {
             AccessOp::Load => false,
             AccessOp::Store | AccessOp::Atomic(_) | AccessOp::CompareExchange => true,
@@ -206,21 +202,6 @@ impl Lower<'_> {
         if let (Some(old), Some(new)) = (data.results.first(), result) {
             self.subst.set(*old, new);
         }
-    }
-
-    /// The type of what a path leads to, and its first scalar.
-    fn part(&self, field: Field, access: &Access) -> (Type, usize) {
-        let structs = &self.b.env.structs;
-        let mut ty = self.b.env.fields[field].elem;
-        let mut first = 0;
-        for step in &access.path {
-            // Others were expanded.
-            let Step::Const(k) = step else { continue };
-            let before = (0..*k).filter_map(|c| structs.component(ty, c));
-            first += before.map(|t| structs.flatten(t).len()).sum::<usize>();
-            ty = structs.component(ty, *k).unwrap_or(ty);
-        }
-        (ty, first)
     }
 
     fn scalars(&self, packed: &PackedAccess) -> SmallVec<[PackedScalar; 4]> {
@@ -309,32 +290,13 @@ impl Lower<'_> {
         self.b.value(Op::Compose(ty), &parts)
     }
 
-    /// The scalars of a value.
-    fn decompose(&mut self, value: Value, out: &mut Values) {
-        let ty = self.b.func.ty(value);
-        let arity = self.b.env.structs.arity(ty);
-        if arity == 0 && ty.as_scalar().is_some() {
-            out.push(value);
-            return;
-        }
-        for k in 0..arity {
-            let part = self.b.value(Op::Extract(k), &[value]);
-            self.decompose(part, out);
-        }
-    }
-
     // ---- stores ----
 
     fn store(&mut self, packed: &PackedAccess, value: Value) {
         let scalars = self.scalars(packed);
         let mut values = Values::new();
-        self.decompose(value, &mut values);
+        quant::decompose(&mut self.b, value, &mut values);
         let mut parts: SmallVec<[(Field, Vec<Part>); 2]> = SmallVec::new();
-        if self.debug {
-            for (scalar, value) in scalars.iter().zip(&values) {
-                self.check_fits(packed.field, scalar, *value);
-            }
-        }
         for (scalar, value) in scalars.iter().zip(values) {
             let word = scalar.member.word;
             let part = self.part_of(scalar, &packed.element, value);

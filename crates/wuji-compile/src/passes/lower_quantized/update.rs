@@ -320,7 +320,7 @@ impl Lower<'_> {
     /// An atomic on each scalar; returns the old values.
     pub(super) fn atomic(&mut self, packed: &PackedAccess, op: AtomicOp, operand: Value) -> Value {
         let mut operands = Values::new();
-        self.decompose(operand, &mut operands);
+        quant::decompose(&mut self.b, operand, &mut operands);
         let mut old = Values::new();
         for (scalar, operand) in self.scalars(packed).iter().zip(operands) {
             self.flush(scalar.member.word);

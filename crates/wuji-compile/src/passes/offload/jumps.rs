@@ -117,7 +117,7 @@ impl<'a> Jumper<'a> {
     pub(super) fn flow(&self) -> TaskFlow {
         let repeat = self.next.zip(self.from);
         TaskFlow {
-            step: self.step,
+            step: self.segments.flow_step(self.step),
             repeat: repeat.map(|(temp, from)| Repeat { temp, from }),
         }
     }

@@ -3,6 +3,7 @@
 //! A task's function takes the kernel's by-value parameters. Other values from earlier code are recomputed if they
 //! are pure and cheap, and otherwise passed in a temp.
 
+mod arrays;
 mod carried;
 mod crossing;
 mod jumps;
@@ -12,6 +13,7 @@ mod split;
 use crate::analysis::effects::Source;
 use crate::passes::Cx;
 use crate::rewrite::count_unsigned;
+use arrays::move_crossing_arrays;
 use carried::carry_in_temps;
 use cranelift_entity::PrimaryMap;
 use crossing::Crossing;
@@ -31,8 +33,9 @@ pub fn offload(m: &mut Module, cx: &mut Cx) -> Result<()> {
     };
     count_unsigned(&mut m.funcs[kernel]);
     carry_in_temps(&mut m.env, &mut m.funcs[kernel]);
+    let segments = Segments::of(&m.funcs[kernel]);
+    move_crossing_arrays(&mut m.env, &mut m.funcs[kernel], &segments.all);
     let f = &m.funcs[kernel];
-    let segments = Segments::of(f);
     let crossing = Crossing::find(f, &segments.all);
     crossing.check_local_arrays(&m.env, f, &segments.all)?;
 
@@ -89,20 +92,12 @@ pub fn offload(m: &mut Module, cx: &mut Cx) -> Result<()> {
 
 /// Removes the kernel's function and every function that no task calls.
 fn keep_called_functions(m: &mut Module) {
+    let called = m.called_by(m.tasks.iter().rev().map(|t| t.func));
     let mut new_id: FxHashMap<Func, Func> = FxHashMap::default();
     let mut old = std::mem::take(&mut m.funcs);
     let mut funcs = PrimaryMap::new();
-    let mut work: Vec<Func> = m.tasks.iter().rev().map(|t| t.func).collect();
-    while let Some(id) = work.pop() {
-        if new_id.contains_key(&id) {
-            continue;
-        }
+    for id in called {
         let f = std::mem::replace(&mut old[id], Function::new("", &[], &[]));
-        f.walk(|i| {
-            if let Op::Call(g) = f.insts[i].op {
-                work.push(g);
-            }
-        });
         new_id.insert(id, funcs.push(f));
     }
     for f in funcs.values_mut() {

@@ -68,22 +68,26 @@ impl Segments {
         };
         linear.region(f.entry);
         linear.close(Exit::End);
-        let mut out = linear.out;
-        if out.jumps.is_empty() && out.targets.is_empty() {
-            // Nothing is repeated, so that steps are of no use.
-            for segment in &mut out.all {
-                match segment {
-                    Segment::Serial(serial) => serial.step = 0,
-                    Segment::Parallel { step, .. } => *step = 0,
-                }
-            }
-        }
-        out
+        linear.out
+    }
+
+    /// Whether several tasks may have the same ordinal.
+    pub(super) fn share_ordinals(&self, f: &Function) -> bool {
+        let uncounted = |s: &Segment| match s {
+            Segment::Parallel { inst, .. } => is_uncounted(f, *inst),
+            Segment::Serial(_) => false,
+        };
+        self.has_jumps() || self.all.iter().any(uncounted)
     }
 
     /// Whether there is control flow around parallel loops.
     pub(super) fn has_jumps(&self) -> bool {
         !self.targets.is_empty()
+    }
+
+    /// The step that a task of this number has. Where nothing is repeated, steps are of no use.
+    pub(super) fn flow_step(&self, step: u32) -> u32 {
+        if self.has_jumps() { step } else { 0 }
     }
 
     pub(super) fn step_of(&self, target: JumpTarget) -> u32 {
@@ -97,6 +101,11 @@ pub(super) fn surrounds_loops(f: &Function, inst: Inst) -> bool {
     !is_foreach(f, inst) && regions.any(|r| f.insts_in(*r).any(|i| is_foreach(f, i)))
 }
 
+/// Whether a loop says that it belongs to the serial code around it.
+fn is_uncounted(f: &Function, inst: Inst) -> bool {
+    matches!(&f.insts[inst].op, Op::ForEach(.., hints) if hints.uncounted)
+}
+
 fn is_foreach(f: &Function, inst: Inst) -> bool {
     matches!(f.insts[inst].op, Op::ForEach(..))
 }
@@ -106,7 +115,7 @@ struct Linear<'f> {
     out: Segments,
     /// Instructions of the next serial segment.
     open: Vec<Inst>,
-    /// How many parallel loops are in the entry region so far.
+    /// How many parallel loops have been counted so far.
     loops: u32,
     step: u32,
 }
@@ -117,7 +126,7 @@ impl Linear<'_> {
         for &inst in &f.regions[region].insts {
             if is_foreach(f, inst) {
                 self.close(Exit::Next);
-                let own = u32::from(region == f.entry);
+                let own = u32::from(region == f.entry && !is_uncounted(f, inst));
                 let step = self.next_step();
                 self.out.all.push(Segment::Parallel {
                     // Loops below control flow belong to the serial code around them.

@@ -178,7 +178,7 @@ impl Split<'_> {
     /// The instructions of a segment. The first one need not set temps to zero: they are.
     fn without_zeros(&self, segment: &SerialSegment) -> Vec<Inst> {
         let f = self.f;
-        if segment.ordinal != 0 || self.segments.has_jumps() {
+        if segment.step != 0 || self.segments.has_jumps() {
             return segment.insts.clone();
         }
         let mut stored = FxHashSet::default();
@@ -213,7 +213,7 @@ impl Split<'_> {
 
     fn name(&self, ordinal: u32, step: u32) -> String {
         let name = &self.env.name;
-        if self.segments.has_jumps() {
+        if self.segments.share_ordinals(self.f) {
             format!("{name}.{ordinal}.{step}")
         } else {
             format!("{name}.{ordinal}")
@@ -229,9 +229,10 @@ impl Split<'_> {
         let name = self.name(ordinal, step);
         let f = self.f;
         let data = &f.insts[inst];
-        let Op::ForEach(label, domain, hints) = data.op.clone() else {
+        let Op::ForEach(label, domain, mut hints) = data.op.clone() else {
             unreachable!("parallel segments are foreach loops")
         };
+        hints.uncounted = false;
         let body = data.regions[0];
         let (mut g, mut map) = self.function(&name);
         let mut used = Vec::new();
@@ -286,7 +287,10 @@ impl Split<'_> {
             kind,
             func,
             ordinal,
-            flow: TaskFlow { step, repeat: None },
+            flow: TaskFlow {
+                step: self.segments.flow_step(step),
+                repeat: None,
+            },
             span: f.spans[inst],
         }
     }

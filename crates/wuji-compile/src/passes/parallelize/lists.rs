@@ -59,13 +59,17 @@ fn replace(
     let mut b = Builder::new(env, f);
     (b.region, b.span) = (aside, span);
     let args = [b.i64(0), b.i64(chunks as i64)];
-    b.foreach(Domain::Range { rank: 1 }, &args, 1, |b, at| {
+    let owner = b.foreach(Domain::Range { rank: 1 }, &args, 1, |b, at| {
         let (chunk, start) = (b.i64(chunk as i64), b.i64(start));
         let first = b.binary(BinOp::Mul, at[0], chunk);
         let mut at = indices;
         at[along] = b.binary(BinOp::Add, first, start);
         b.push(Op::Cell(CellOp::DeactivateChunk, field), &at);
     });
+    // On a CPU there is no loop: the tasks of the kernel, and with them its random numbers, are the same.
+    if let Op::ForEach(.., hints) = &mut b.func.insts[owner].op {
+        hints.uncounted = true;
+    }
     let new = std::mem::take(&mut f.regions[aside].insts);
     insert(f, inst, 0, new);
     let entry = f.entry;

@@ -150,21 +150,17 @@ fn surround(m: &mut Env, f: &mut Function, pads: &[(Pad, Arrays)]) {
         pad.fill(&mut b, &own, *arrays, Order::Threads);
         bases.push(own);
     }
-    wait(&mut b);
+    b.barrier();
     b.func.regions[body].insts.extend(after);
     // Do not refill them while other threads still read.
-    wait(&mut b);
+    b.barrier();
     for ((pad, arrays), own) in pads.iter().zip(&bases) {
         pad.flush(&mut b, own, *arrays, Order::Threads);
     }
     if pads.iter().any(|(pad, _)| pad.kind == Use::Scatter) {
-        wait(&mut b);
+        b.barrier();
     }
     b.end(term);
-}
-
-fn wait(b: &mut Builder) {
-    b.push(Op::Thread(ThreadOp::Barrier), &[]);
 }
 
 impl Pad {

@@ -13,12 +13,14 @@ mod parts;
 mod sorted;
 
 use crate::analysis::affine::{Affine, AffineAnalysis};
+use crate::analysis::uses::used_values;
 use crate::options::Target;
 use crate::passes::Cx;
 use crate::remark::{Decision, Remark};
 use crate::rewrite::{Map, Structure, Substitution, clone_region};
 use crate::rewrite::{identity, make_scalar, materialize};
 use parts::Parts;
+use rustc_hash::FxHashSet;
 use wuji_ir::build::Builder;
 use wuji_ir::entities::{Field, Inst, Label, Local, Region, Value};
 use wuji_ir::module::*;
@@ -228,27 +230,14 @@ impl Pad {
         };
         let rank = m.fields[field].rank();
         let mut kinds = Vec::new();
-        let used = used_results(f);
+        let used = used_values(f);
         for inst in accesses(f, field) {
             let data = &f.insts[inst];
             let region = structure.region_of[inst].expand();
             if !region.is_some_and(|r| structure.is_inside(r, body)) {
                 return Err("it is used outside of the loop, too".into());
             }
-            // A dynamic component index may be out of range, and is not checked any more.
-            if data.op.access().is_none_or(|a| a.dynamic_steps() > 0) {
-                return Err("the component index is dynamic".into());
-            }
-            kinds.push(if let Op::Load(_) = data.op {
-                Use::Gather
-            } else if let Op::Atomic(AtomicOp::Add, a) = &data.op {
-                if a.activation == Activation::Never || used(data.results[0]) {
-                    return Err("old values of sums are used".into());
-                }
-                Use::Scatter
-            } else {
-                return Err("it is neither only read nor only added to".into());
-            });
+            kinds.push(use_of(data, &used)?);
             let mut touch = Touch {
                 inst,
                 offsets: Vec::new(),
@@ -275,14 +264,20 @@ impl Pad {
         if kinds.iter().any(|k| *k != pad.kind) {
             return Err("it is both read and added to".into());
         }
+        pad.check(m, structure)?;
+        Ok(pad)
+    }
+
+    /// Whether it is worth its memory, or the reason why not.
+    fn check(&self, m: &Env, structure: &Structure) -> std::result::Result<(), String> {
         // Sums are flushed as whole elements.
         let addable = |s: &Scalar| *s != Scalar::Bool;
-        let scalars = m.structs.flatten(m.fields[field].elem);
-        if pad.kind == Use::Scatter && !scalars.iter().all(addable) {
+        let scalars = m.structs.flatten(m.fields[self.field].elem);
+        if self.kind == Use::Scatter && !scalars.iter().all(addable) {
             return Err("its elements cannot be added".into());
         }
-        let size = m.structs.size_align(m.fields[field].elem).0.max(1);
-        match pad.len().and_then(|len| len.checked_mul(size)) {
+        let size = m.structs.size_align(m.fields[self.field].elem).0.max(1);
+        match self.len().and_then(|len| len.checked_mul(size)) {
             Some(bytes) if bytes <= MOST_BYTES => {}
             Some(bytes) => {
                 return Err(format!(
@@ -292,11 +287,11 @@ impl Pad {
             None => return Err("it would be too large".into()),
         }
         // There is no gain if every iteration is a block of its own.
-        let inner = |t: &Touch| structure.region_of[t.inst].expand() != Some(body);
-        if !pad.touches.iter().all(inner) {
+        let inner = |t: &Touch| structure.region_of[t.inst].expand() != Some(self.block.body);
+        if !self.touches.iter().all(inner) {
             return Err("every iteration is a block of its own".into());
         }
-        Ok(pad)
+        Ok(())
     }
 
     fn decision(&self, m: &Env, from: u64) -> Decision {
@@ -742,11 +737,20 @@ fn accesses(f: &Function, field: Field) -> Vec<Inst> {
     found
 }
 
-fn used_results(f: &Function) -> impl Fn(Value) -> bool {
-    let mut used = cranelift_entity::EntitySet::new();
-    f.walk(|inst| used.extend(f.insts[inst].args.iter().copied()));
-    for r in f.walk_regions() {
-        used.extend(f.regions[r].term.args().iter().copied());
+/// What an access does, or the reason why a scratchpad cannot serve it.
+fn use_of(data: &InstData, used: &FxHashSet<Value>) -> std::result::Result<Use, String> {
+    // A dynamic component index may be out of range, and is not checked any more.
+    if data.op.access().is_none_or(|a| a.dynamic_steps() > 0) {
+        return Err("the component index is dynamic".into());
     }
-    move |v| used.contains(v)
+    if let Op::Load(_) = data.op {
+        return Ok(Use::Gather);
+    }
+    let Op::Atomic(AtomicOp::Add, a) = &data.op else {
+        return Err("it is neither only read nor only added to".into());
+    };
+    if a.activation == Activation::Never || used.contains(&data.results[0]) {
+        return Err("old values of sums are used".into());
+    }
+    Ok(Use::Scatter)
 }

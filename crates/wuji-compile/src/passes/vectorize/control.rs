@@ -244,10 +244,7 @@ impl Emitter<'_> {
     /// Whether the rest of a region must not run with an empty mask.
     fn needs_lanes(&self, region: Region, from: usize) -> bool {
         let data = &self.old.regions[region];
-        data.insts[from..].iter().any(|i| {
-            let inst = &self.old.insts[*i];
-            inst.op.effect() != Effect::Pure || !inst.regions.is_empty()
-        })
+        (data.insts[from..].iter()).any(|i| !self.old.insts[*i].is_pure())
     }
 
     /// The rest of a region, under a test for active lanes.
@@ -467,11 +464,7 @@ impl Emitter<'_> {
     /// Whether a side is short and can run with an empty mask.
     fn is_cheap(&self, region: Region) -> bool {
         let insts = &self.old.regions[region].insts;
-        insts.len() <= MOST_PREDICATED
-            && insts.iter().all(|i| {
-                let inst = &self.old.insts[*i];
-                inst.op.effect() == Effect::Pure && inst.regions.is_empty()
-            })
+        insts.len() <= MOST_PREDICATED && insts.iter().all(|i| self.old.insts[*i].is_pure())
     }
 
     fn divergent_block(&mut self, inst: Inst, label: Label, mask: Mask) -> Flow {

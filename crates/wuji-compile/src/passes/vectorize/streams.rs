@@ -7,7 +7,7 @@
 use super::Rewrite;
 use super::plan::VectorPlan;
 use super::shapes::{Shape, Shapes};
-use crate::analysis::affine::AffineAnalysis;
+use crate::analysis::affine::{Affine, AffineAnalysis};
 use crate::rewrite::Structure;
 use rustc_hash::{FxHashMap, FxHashSet};
 use wuji_ir::build::Builder;
@@ -56,6 +56,39 @@ pub(super) fn iterations(task: &Task) -> Option<u64> {
     })
 }
 
+/// What is known of the loop around the stores.
+struct Nest {
+    /// The first iteration.
+    begin: Affine,
+    index: Value,
+    /// At most this many iterations.
+    trips: i128,
+    /// Whether no iterations are left after the groups of vectors.
+    no_rest: bool,
+    /// Whether it streams however few iterations there are.
+    forced: bool,
+}
+
+impl Nest {
+    /// Whether an offset is known to be a multiple of some bytes in the first iteration.
+    fn begins_at_multiple(&self, offset: &Affine, bytes: i64) -> bool {
+        let by_index = offset.coefficient(self.index);
+        let begins = (offset.without(self.index)).add_scaled(&self.begin, by_index);
+        begins
+            .is_some_and(|at| at.constant % bytes == 0 && at.terms.iter().all(|t| t.1 % bytes == 0))
+    }
+
+    /// Whether there are too few iterations.
+    fn is_short(&self, aligned: bool, lines: bool) -> bool {
+        let fewest = match (aligned && self.no_rest, lines) {
+            (true, _) => LEAST_WHOLE_TRIPS,
+            (false, true) => LEAST_LINE_TRIPS,
+            (false, false) => LEAST_TRIPS,
+        };
+        self.trips < fewest && !self.forced
+    }
+}
+
 impl Streams {
     /// Selects the stores of a loop, in a task with this many iterations.
     pub(super) fn find(
@@ -75,13 +108,17 @@ impl Streams {
         };
         let body = f.insts[inst].regions[0];
         let twice = stored_twice(f, body);
-        let index = f.regions[body].params[0];
         let mut affine = AffineAnalysis::new(f, structure);
         let (lo, hi) = (f.insts[inst].args[0], f.insts[inst].args[1]);
-        // An upper bound: chunks may be shorter, but then there are few of them.
-        let trips = affine.range(hi).1.saturating_sub(affine.range(lo).0);
         let group = i64::from(plan.lanes) * plan.parts as i64;
-        let no_rest = plan.trips.is_some_and(|n| n % group == 0);
+        let nest = Nest {
+            begin: affine.expr(lo),
+            index: f.regions[body].params[0],
+            // An upper bound: chunks may be shorter, but then there are few of them.
+            trips: affine.range(hi).1.saturating_sub(affine.range(lo).0),
+            no_rest: plan.trips.is_some_and(|n| n % group == 0),
+            forced: least.is_some(),
+        };
         let mut first = None;
         for i in &f.regions[body].insts {
             let data = &f.insts[*i];
@@ -110,19 +147,9 @@ impl Streams {
             let expr = affine.expr(offset);
             match &first {
                 None => {
-                    let begins = expr
-                        .without(index)
-                        .add_scaled(&affine.expr(lo), expr.coefficient(index));
-                    let known = begins.is_some_and(|at| {
-                        at.constant % whole == 0 && at.terms.iter().all(|t| t.1 % whole == 0)
-                    });
-                    let fewest = match (known && no_rest, lines) {
-                        (true, _) => LEAST_WHOLE_TRIPS,
-                        (false, true) => LEAST_LINE_TRIPS,
-                        (false, false) => LEAST_TRIPS,
-                    };
-                    let short = trips < fewest && least.is_none();
-                    if short || !known && !can_hoist(f, structure, body, offset) {
+                    let known = nest.begins_at_multiple(&expr, whole);
+                    let hoistable = || can_hoist(f, structure, body, offset);
+                    if nest.is_short(known, lines) || !known && !hoistable() {
                         continue;
                     }
                     streams.peel = (!known).then_some(Peel {

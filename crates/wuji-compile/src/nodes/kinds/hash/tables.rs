@@ -194,9 +194,7 @@ impl Services {
     fn barrier(&self, b: &mut Builder) {
         match self.target {
             Target::Cpu => {}
-            Target::Cuda => {
-                b.push(Op::Thread(ThreadOp::Barrier), &[]);
-            }
+            Target::Cuda => b.barrier(),
         }
     }
 }

@@ -69,11 +69,11 @@ impl SortedSums {
         };
         b.if_else(all_near, &[], sorted, unsorted);
         self.outline(&mut b);
-        barrier(&mut b);
+        b.barrier();
         for ((pad, own), base) in pads.iter().zip(&sums).zip(&bases) {
             self.flush(&mut b, (pad, *own), base, all_near);
         }
-        barrier(&mut b);
+        b.barrier();
         b.func.regions[body].insts.extend(after);
         b.end(term);
     }
@@ -173,7 +173,7 @@ impl SortedSums {
             let zero = b.int(Scalar::I32, 0);
             write(b, counts, cell, zero);
         });
-        barrier(b);
+        b.barrier();
         by_threads(b, iterations, |b, iteration| {
             let mut map = Map::of(&[self.index], &[iteration]);
             copy_all(b, &self.head, &mut map);
@@ -200,7 +200,7 @@ impl SortedSums {
             let place = b.func.insts[both].results[0];
             write(b, places, iteration, place);
         });
-        barrier(b);
+        b.barrier();
         let all = b.i64(cells);
         by_threads(b, all, |b, cell| {
             let count = read(b, counts, cell);
@@ -214,7 +214,7 @@ impl SortedSums {
             };
             b.if_else(some, &[], then, |_| Values::new());
         });
-        barrier(b);
+        b.barrier();
         by_threads(b, iterations, |b, iteration| {
             let place = read(b, places, iteration);
             let zero = b.int(Scalar::I32, 0);
@@ -234,7 +234,7 @@ impl SortedSums {
             };
             b.if_else(exists, &[], then, |_| Values::new());
         });
-        barrier(b);
+        b.barrier();
     }
 
     /// The number of the cell of an iteration, in range, and whether it was.
@@ -522,8 +522,4 @@ fn read(b: &mut Builder, local: Local, at: Value) -> Value {
 
 fn write(b: &mut Builder, local: Local, at: Value, value: Value) {
     b.push(Op::Store(inside(local)), &[at, value]);
-}
-
-fn barrier(b: &mut Builder) {
-    b.push(Op::Thread(ThreadOp::Barrier), &[]);
 }

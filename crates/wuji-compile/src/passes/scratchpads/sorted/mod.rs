@@ -12,6 +12,7 @@ mod emit;
 use super::{Block, Pad, leaves_early};
 use crate::analysis::affine::Affine;
 use crate::analysis::cost::{sorting_pays, trips};
+use crate::analysis::uses::used_by;
 use crate::rewrite::Structure;
 use cranelift_entity::EntitySet;
 use rustc_hash::FxHashSet;
@@ -146,7 +147,7 @@ impl SortedSums {
         let insts = &f.regions[region].insts;
         let guard = insts.iter().position(|i| !f.insts[*i].regions.is_empty());
         let guard = guard.filter(|k| {
-            is_guard(f, insts[*k], label) && insts[..*k].iter().all(|i| is_pure(f, *i))
+            is_guard(f, insts[*k], label) && insts[..*k].iter().all(|i| f.insts[*i].is_pure())
         });
         let start = guard.map_or(0, |k| k + 1);
         self.head = insts[..start.saturating_sub(1)].to_vec();
@@ -162,7 +163,7 @@ impl SortedSums {
                 continue;
             }
             let used = f.insts[*inst].results.iter().any(|v| needed.contains(v));
-            if is_pure(f, *inst) && !used {
+            if f.insts[*inst].is_pure() && !used {
                 self.rest.insert(*inst);
             } else {
                 needed.extend(used_by(f, *inst));
@@ -280,25 +281,6 @@ fn is_guard(f: &Function, inst: Inst, label: Label) -> bool {
         && empty(otherwise)
         && matches!(f.regions[then].term, Term::Yield(_))
         && matches!(&f.regions[otherwise].term, Term::Continue(l, _) if *l == label)
-}
-
-fn is_pure(f: &Function, inst: Inst) -> bool {
-    let data = &f.insts[inst];
-    data.regions.is_empty() && data.op.effect() == Effect::Pure
-}
-
-/// The values that an instruction and its regions use.
-fn used_by(f: &Function, inst: Inst) -> Vec<Value> {
-    let mut used: Vec<Value> = f.insts[inst].args.to_vec();
-    for region in &f.insts[inst].regions {
-        for inside in f.insts_in(*region) {
-            used.extend(&f.insts[inside].args);
-        }
-        for r in f.regions_in(*region) {
-            used.extend(f.regions[r].term.args());
-        }
-    }
-    used
 }
 
 /// The distances of neighbours along each axis in a scratchpad.

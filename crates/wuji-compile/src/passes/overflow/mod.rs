@@ -1,10 +1,16 @@
-//! In debug mode, checks that the arithmetic behind an index does not wrap.
+//! In debug mode, checks that the arithmetic behind an index does not wrap, and that quantized types can store what they are given.
 //!
 //! Integers wrap by definition. An index that has wrapped is the one place where that is hardly ever meant: it names another element, or
 //! one that seems to be outside. The check stands at the access, not at the arithmetic, which may be done for iterations that
 //! guard the access. Unsigned arithmetic is left alone: `i - 1` at 0 is outside, and outside is zero.
+//!
+//! A loop over single bits is not handled a word at a time while its stores are checked.
+
+mod stores;
 
 use crate::passes::Cx;
+use crate::rewrite::expand_dynamic_components;
+use stores::Checks;
 use wuji_ir::Result;
 use wuji_ir::build::Builder;
 use wuji_ir::entities::{Inst, Message, Region, Value};
@@ -18,12 +24,24 @@ const MOST_STEPS: usize = 16;
 
 /// The pass; the [module](self) describes it.
 pub fn overflow(m: &mut Module, cx: &mut Cx) -> Result<()> {
-    if !cx.options.debug {
+    if cx.options.debug {
+        for f in m.funcs.values_mut() {
+            for region in f.walk_regions() {
+                check_region(&mut m.env, f, region);
+            }
+        }
+    }
+    let checks = Checks {
+        range: cx.options.debug,
+        precision: cx.options.precision,
+    };
+    if checks == Checks::default() || m.fields.values().all(|f| f.packing.is_none()) {
         return Ok(());
     }
     for f in m.funcs.values_mut() {
+        expand_dynamic_components(&mut m.env, f, |data| data.packing.is_some());
         for region in f.walk_regions() {
-            check_region(&mut m.env, f, region);
+            checks.region(&mut m.env, f, region);
         }
     }
     Ok(())
@@ -175,6 +193,11 @@ fn message(m: &mut Env, step: Step) -> Message {
         hole,
         text(format!(" does not fit `{}`", step.scalar)),
     ];
+    known_message(m, pieces)
+}
+
+/// The message with these pieces.
+fn known_message(m: &mut Env, pieces: Vec<Piece>) -> Message {
     let data = MessageData { pieces };
     match m.messages.iter().find(|(_, known)| **known == data) {
         Some((known, _)) => known,
