@@ -52,53 +52,16 @@ pub(crate) fn derive(input: &DeriveInput, data: &DataEnum) -> Result<TokenStream
     });
     let types: Vec<&Type> = parts.iter().map(|p| p.ty).collect();
     let constants = constants(1, &types, &vec![element.clone(); types.len()]);
-    let names: Vec<&Ident> = parts.iter().map(|p| &p.name).collect();
-    let places = quote! {
-        let at = 1;
-        #(let #names = ::wuji::element::align_up(at, <#types as #element>::ALIGN);
-          let at = #names + <#types as #element>::SIZE;)*
-        let _ = at;
+    let values = Values {
+        name,
+        data,
+        parts: &parts,
     };
-    let slots = quote! {
-        let at = 1;
-        #(let #names = at;
-          let at = #names + <#types as #element>::SCALARS;)*
-        let _ = at;
-    };
-    let zero = built(name, data, &parts, 0, |p| {
+    let zero = values.of_variant(0, |p| {
         let ty = p.ty;
         quote!(<#ty as #element>::zero())
     });
-    let from = |how: fn(&Part<'_>) -> TokenStream| -> Vec<TokenStream> {
-        (0..data.variants.len())
-            .map(|k| {
-                let tag = k as u8;
-                let value = built(name, data, &parts, k, how);
-                quote!(#tag => #value,)
-            })
-            .collect()
-    };
-    let read = from(|p| {
-        let (ty, at) = (p.ty, &p.name);
-        quote!(<#ty as ::wuji::Element>::read(&bytes[#at..]))
-    });
-    let from_slots = from(|p| {
-        let (ty, at) = (p.ty, &p.name);
-        quote!(<#ty as ::wuji::Element>::from_slots(&slots[#at..]))
-    });
-    let to = |how: fn(&Part<'_>, &Ident) -> TokenStream| -> Vec<TokenStream> {
-        (0..data.variants.len())
-            .map(|k| taken(name, data, &parts, k, how))
-            .collect()
-    };
-    let write = to(|p, value| {
-        let (ty, at) = (p.ty, &p.name);
-        quote!(<#ty as ::wuji::Element>::write(#value, &mut bytes[#at..]);)
-    });
-    let to_slots = to(|p, value| {
-        let (ty, at) = (p.ty, &p.name);
-        quote!(<#ty as ::wuji::Element>::to_slots(#value, &mut slots[#at..]);)
-    });
+    let (memory, slots) = (values.in_memory(), values.in_slots());
     Ok(quote! {
         impl #impl_generics #element for #name #type_generics #where_clause {
             #constants
@@ -115,6 +78,38 @@ pub(crate) fn derive(input: &DeriveInput, data: &DataEnum) -> Result<TokenStream
                 #zero
             }
 
+            #memory
+            #slots
+        }
+    })
+}
+
+/// The values of an enum.
+struct Values<'a> {
+    name: &'a Ident,
+    data: &'a DataEnum,
+    parts: &'a [Part<'a>],
+}
+
+impl Values<'_> {
+    /// `read` and `write`: bytes.
+    fn in_memory(&self) -> TokenStream {
+        let (names, types) = self.names_and_types();
+        let places = quote! {
+            let at = 1;
+            #(let #names = ::wuji::element::align_up(at, <#types as ::wuji::Element>::ALIGN);
+              let at = #names + <#types as ::wuji::Element>::SIZE;)*
+            let _ = at;
+        };
+        let read = self.by_tag(|p| {
+            let (ty, at) = (p.ty, &p.name);
+            quote!(<#ty as ::wuji::Element>::read(&bytes[#at..]))
+        });
+        let write = self.to_tag(|p, value| {
+            let (ty, at) = (p.ty, &p.name);
+            quote!(<#ty as ::wuji::Element>::write(#value, &mut bytes[#at..]);)
+        });
+        quote! {
             #[allow(unused_variables)]
             fn read(bytes: &[u8]) -> Self {
                 #places
@@ -130,24 +125,87 @@ pub(crate) fn derive(input: &DeriveInput, data: &DataEnum) -> Result<TokenStream
                 bytes[..Self::SIZE].fill(0);
                 bytes[0] = match self { #(#write)* };
             }
+        }
+    }
 
+    /// `to_slots` and `from_slots`: arguments of launches.
+    fn in_slots(&self) -> TokenStream {
+        let (names, types) = self.names_and_types();
+        let places = quote! {
+            let at = 1;
+            #(let #names = at;
+              let at = #names + <#types as ::wuji::Element>::SCALARS;)*
+            let _ = at;
+        };
+        let from_slots = self.by_tag(|p| {
+            let (ty, at) = (p.ty, &p.name);
+            quote!(<#ty as ::wuji::Element>::from_slots(&slots[#at..]))
+        });
+        let to_slots = self.to_tag(|p, value| {
+            let (ty, at) = (p.ty, &p.name);
+            quote!(<#ty as ::wuji::Element>::to_slots(#value, &mut slots[#at..]);)
+        });
+        quote! {
             #[allow(unused_variables)]
             fn to_slots(self, slots: &mut [u64]) {
-                #slots
+                #places
                 slots[..Self::SCALARS].fill(0);
                 slots[0] = match self { #(#to_slots)* };
             }
 
             #[allow(unused_variables)]
             fn from_slots(slots: &[u64]) -> Self {
-                #slots
+                #places
                 match slots[0] as u8 {
                     #(#from_slots)*
                     _ => Self::zero(),
                 }
             }
         }
-    })
+    }
+
+    fn names_and_types(&self) -> (Vec<&Ident>, Vec<&Type>) {
+        self.parts.iter().map(|p| (&p.name, p.ty)).unzip()
+    }
+
+    /// Arms from the tag of each variant to its value.
+    fn by_tag(&self, how: impl Fn(&Part<'_>) -> TokenStream) -> Vec<TokenStream> {
+        let arm = |k: usize| {
+            let tag = k as u8;
+            let value = self.of_variant(k, &how);
+            quote!(#tag => #value,)
+        };
+        (0..self.data.variants.len()).map(arm).collect()
+    }
+
+    /// A value of variant `k`.
+    fn of_variant(&self, k: usize, how: impl Fn(&Part<'_>) -> TokenStream) -> TokenStream {
+        let (name, variant) = (self.name, &self.data.variants[k].ident);
+        let fields = self.parts.iter().filter(|p| p.variant == k).map(|p| {
+            let (member, value) = (&p.member, how(p));
+            quote!(#member: #value)
+        });
+        quote!(#name::#variant { #(#fields),* })
+    }
+
+    /// Arms that take the value of each variant apart and give its tag.
+    fn to_tag(&self, how: impl Fn(&Part<'_>, &Ident) -> TokenStream) -> Vec<TokenStream> {
+        let arm = |k: usize| {
+            let (name, variant) = (self.name, &self.data.variants[k].ident);
+            let own: Vec<&Part<'_>> = self.parts.iter().filter(|p| p.variant == k).collect();
+            let members = own.iter().map(|p| &p.member);
+            let values: Vec<Ident> = (0..own.len()).map(|k| format_ident!("value{k}")).collect();
+            let stored = own.iter().zip(&values).map(|(p, v)| how(p, v));
+            let tag = proc_macro2::Literal::usize_unsuffixed(k);
+            quote! {
+                #name::#variant { #(#members: #values),* } => {
+                    #(#stored)*
+                    #tag
+                }
+            }
+        };
+        (0..self.data.variants.len()).map(arm).collect()
+    }
 }
 
 fn parts(data: &DataEnum) -> Vec<Part<'_>> {
@@ -163,42 +221,4 @@ fn parts(data: &DataEnum) -> Vec<Part<'_>> {
         }
     }
     parts
-}
-
-/// A value of variant `k`.
-fn built(
-    name: &Ident,
-    data: &DataEnum,
-    parts: &[Part<'_>],
-    k: usize,
-    how: impl Fn(&Part<'_>) -> TokenStream,
-) -> TokenStream {
-    let variant = &data.variants[k].ident;
-    let fields = parts.iter().filter(|p| p.variant == k).map(|p| {
-        let (member, value) = (&p.member, how(p));
-        quote!(#member: #value)
-    });
-    quote!(#name::#variant { #(#fields),* })
-}
-
-/// An arm that takes variant `k` apart and gives its tag.
-fn taken(
-    name: &Ident,
-    data: &DataEnum,
-    parts: &[Part<'_>],
-    k: usize,
-    how: impl Fn(&Part<'_>, &Ident) -> TokenStream,
-) -> TokenStream {
-    let variant = &data.variants[k].ident;
-    let own: Vec<&Part<'_>> = parts.iter().filter(|p| p.variant == k).collect();
-    let members = own.iter().map(|p| &p.member);
-    let values: Vec<Ident> = (0..own.len()).map(|k| format_ident!("value{k}")).collect();
-    let stored = own.iter().zip(&values).map(|(p, v)| how(p, v));
-    let tag = proc_macro2::Literal::usize_unsuffixed(k);
-    quote! {
-        #name::#variant { #(#members: #values),* } => {
-            #(#stored)*
-            #tag
-        }
-    }
 }

@@ -9,7 +9,9 @@ use crate::span::{group, node, parens};
 use proc_macro2::{Delimiter, Ident, Span, TokenStream};
 use quote::{ToTokens, quote};
 use syn::{
-    BinOp, Block, Expr, ExprLit, ExprStruct, Lit, Local, Result, Stmt, UnOp, spanned::Spanned,
+    BinOp, Block, Expr, ExprArray, ExprBinary, ExprCast, ExprLit, ExprPath, ExprRepeat, ExprStruct,
+    ExprTuple, ExprUnary, Lit, Local, Result, Stmt, Token, UnOp, punctuated::Punctuated,
+    spanned::Spanned,
 };
 
 /// The name of an operator in the static data; assignments use that of their operator.
@@ -59,31 +61,7 @@ impl Walker {
             Expr::Lit(l) => self.literal(l, None)?,
             // `let g = &self.gravity` of a `Param`, whose value is meant.
             Expr::Path(_) if self.is_named_member(e) => self.chain_value(e)?,
-            Expr::Path(p) => match self.variable(e) {
-                Some(var) => {
-                    self.no_data(e, var)?;
-                    self.reads(var, span);
-                    let number = var as u32;
-                    Code {
-                        shadow: self.value_of(var, e),
-                        ast: node(span, quote!(Var(#number))),
-                    }
-                }
-                None if p.path.segments.last().is_some_and(|s| is_variant(&s.ident)) => {
-                    let (shadow, number) = self.typed_constant(p);
-                    Code {
-                        shadow,
-                        ast: node(span, quote!(Const(#number))),
-                    }
-                }
-                None => {
-                    let number = self.constant(p);
-                    Code {
-                        shadow: quote!(#p),
-                        ast: node(span, quote!(Const(#number))),
-                    }
-                }
-            },
+            Expr::Path(p) => self.path_expr(e, p)?,
             Expr::Paren(p) => {
                 let inner = self.expr(&p.expr)?;
                 Code {
@@ -98,109 +76,14 @@ impl Walker {
                     ast: inner.ast,
                 }
             }
-            Expr::Unary(u) => match (&u.op, &*u.expr) {
-                (UnOp::Neg(minus), Expr::Lit(l)) => self.literal(l, Some(minus))?,
-                (UnOp::Neg(_), inner) => self.unary(e, &u.op, inner, "Neg")?,
-                (UnOp::Not(_), inner) => self.unary(e, &u.op, inner, "Not")?,
-                // `*self` of a method that takes `&self`.
-                (UnOp::Deref(_), inner)
-                    if self.is_reference(inner) || self.is_named_member(inner) =>
-                {
-                    self.expr(inner)?
-                }
-                (UnOp::Deref(star), inner) => {
-                    let inner = self.expr(inner)?;
-                    let shadow = inner.shadow;
-                    Code {
-                        shadow: quote!(#star #shadow),
-                        ast: inner.ast,
-                    }
-                }
-                _ => return unsupported(e, "this operator is not supported inside a kernel"),
-            },
+            Expr::Unary(u) => self.unary_expr(e, u)?,
             Expr::Binary(b) if is_assignment(&b.op) => self.assign_op(b)?,
-            Expr::Binary(b) => {
-                if let Some(code) = self.own_binary(b)? {
-                    return Ok(code);
-                }
-                let (l, r) = (self.expr(&b.left)?, self.expr(&b.right)?);
-                let (op, ls, rs) = (&b.op, l.shadow, r.shadow);
-                let (la, ra) = (l.ast, r.ast);
-                let kind = match op {
-                    BinOp::And(_) => quote!(And(&#la, &#ra)),
-                    BinOp::Or(_) => quote!(Or(&#la, &#ra)),
-                    _ => {
-                        let name = binary_op(op);
-                        quote!(Binary(Binary::#name, &#la, &#ra))
-                    }
-                };
-                Code {
-                    shadow: quote!(#ls #op #rs),
-                    ast: node(op.span(), kind),
-                }
-            }
+            Expr::Binary(b) => self.binary_expr(b)?,
             Expr::Assign(a) => self.assign(a)?,
-            Expr::Cast(c) => {
-                let inner = self.expr(&c.expr)?;
-                let (shadow, keyword, ty) = (inner.shadow, &c.as_token, &c.ty);
-                let (shadow, number) = self.probe(e, quote!(#shadow #keyword #ty));
-                let ast = inner.ast;
-                Code {
-                    shadow,
-                    ast: node(keyword.span(), quote!(Cast(&#ast, #number))),
-                }
-            }
-            Expr::Tuple(t) => {
-                let parts: Vec<Code> = t
-                    .elems
-                    .iter()
-                    .map(|x| self.expr(x))
-                    .collect::<Result<_>>()?;
-                let (shadows, asts) = both(parts);
-                let inner = if shadows.is_empty() {
-                    quote!()
-                } else {
-                    quote!(#(#shadows,)*)
-                };
-                Code {
-                    shadow: parens(inner, t.paren_token.span.join()),
-                    ast: node(span, quote!(Tuple(&[#(#asts),*]))),
-                }
-            }
-            Expr::Array(a) => {
-                let parts: Vec<Code> = a
-                    .elems
-                    .iter()
-                    .map(|x| self.expr(x))
-                    .collect::<Result<_>>()?;
-                if parts.is_empty() {
-                    return unsupported(e, "an array of a kernel has at least one element");
-                }
-                let (shadows, asts) = both(parts);
-                Code {
-                    shadow: group(
-                        Delimiter::Bracket,
-                        quote!(#(#shadows),*),
-                        a.bracket_token.span.join(),
-                    ),
-                    ast: node(span, quote!(Array(&[#(#asts),*]))),
-                }
-            }
-            Expr::Repeat(r) => {
-                let value = self.expr(&r.expr)?;
-                // The length is a constant, and unchanged for rustc.
-                let len = self.length(&r.len)?;
-                let (shadow, semi, n) = (value.shadow, &r.semi_token, &r.len);
-                let value = value.ast;
-                Code {
-                    shadow: group(
-                        Delimiter::Bracket,
-                        quote!(#shadow #semi #n),
-                        r.bracket_token.span.join(),
-                    ),
-                    ast: node(span, quote!(Repeat(&#value, &#len))),
-                }
-            }
+            Expr::Cast(c) => self.cast_expr(e, c)?,
+            Expr::Tuple(t) => self.tuple_expr(t)?,
+            Expr::Array(a) => self.array_expr(a)?,
+            Expr::Repeat(r) => self.repeat_expr(r)?,
             Expr::Struct(s) => self.struct_literal(e, s)?,
             Expr::Field(f) => self.field(f)?,
             Expr::Index(ix) => self.index(ix)?,
@@ -216,38 +99,127 @@ impl Walker {
             Expr::Continue(c) => self.continue_expr(c)?,
             Expr::Return(r) => self.return_expr(r)?,
             Expr::Macro(m) => self.macro_call(&m.mac)?,
-            Expr::Const(c) => {
-                return unsupported(
-                    c,
-                    "`const` blocks are not supported inside a kernel; use a `const` item",
-                );
-            }
-            Expr::Range(r) => {
-                return unsupported(r, "a range can only be looped over inside a kernel");
-            }
-            Expr::Reference(r) => {
-                return unsupported(
-                    r,
-                    "references are not supported inside a kernel\nhelp: values are copied; fields and arrays are passed by their name",
-                );
-            }
-            Expr::Closure(c) => {
-                return unsupported(
-                    c,
-                    "a closure inside a kernel is bound with `let`, or passed to a `#[func]`",
-                );
-            }
-            Expr::Let(l) => {
-                return unsupported(
-                    l,
-                    "`let` is only allowed in the condition of an `if` or `while`",
-                );
-            }
             Expr::Try(t) => self.try_expr(t)?,
-            Expr::Unsafe(u) => return unsupported(u, "`unsafe` is not supported inside a kernel"),
-            Expr::Await(a) => return unsupported(a, "`await` is not supported inside a kernel"),
-            Expr::Async(a) => return unsupported(a, "`async` is not supported inside a kernel"),
-            _ => return unsupported(e, "this expression is not supported inside a kernel"),
+            other => return unsupported(other, refusal(other)),
+        })
+    }
+
+    fn path_expr(&mut self, e: &Expr, p: &ExprPath) -> Result<Code> {
+        let span = e.span();
+        if let Some(var) = self.variable(e) {
+            self.no_data(e, var)?;
+            self.reads(var, span);
+            let number = var as u32;
+            return Ok(Code {
+                shadow: self.value_of(var, e),
+                ast: node(span, quote!(Var(#number))),
+            });
+        }
+        let variant = p.path.segments.last().is_some_and(|s| is_variant(&s.ident));
+        let (shadow, number) = if variant {
+            self.typed_constant(p)
+        } else {
+            (quote!(#p), self.constant(p))
+        };
+        Ok(Code {
+            shadow,
+            ast: node(span, quote!(Const(#number))),
+        })
+    }
+
+    fn unary_expr(&mut self, e: &Expr, u: &ExprUnary) -> Result<Code> {
+        Ok(match (&u.op, &*u.expr) {
+            (UnOp::Neg(minus), Expr::Lit(l)) => self.literal(l, Some(minus))?,
+            (UnOp::Neg(_), inner) => self.unary(e, &u.op, inner, "Neg")?,
+            (UnOp::Not(_), inner) => self.unary(e, &u.op, inner, "Not")?,
+            // `*self` of a method that takes `&self`.
+            (UnOp::Deref(_), inner) if self.is_reference(inner) || self.is_named_member(inner) => {
+                self.expr(inner)?
+            }
+            (UnOp::Deref(star), inner) => {
+                let inner = self.expr(inner)?;
+                let shadow = inner.shadow;
+                Code {
+                    shadow: quote!(#star #shadow),
+                    ast: inner.ast,
+                }
+            }
+            _ => return unsupported(e, "this operator is not supported inside a kernel"),
+        })
+    }
+
+    fn binary_expr(&mut self, b: &ExprBinary) -> Result<Code> {
+        if let Some(code) = self.own_binary(b)? {
+            return Ok(code);
+        }
+        let (l, r) = (self.expr(&b.left)?, self.expr(&b.right)?);
+        let (op, ls, rs) = (&b.op, l.shadow, r.shadow);
+        let (la, ra) = (l.ast, r.ast);
+        let kind = match op {
+            BinOp::And(_) => quote!(And(&#la, &#ra)),
+            BinOp::Or(_) => quote!(Or(&#la, &#ra)),
+            _ => {
+                let name = binary_op(op);
+                quote!(Binary(Binary::#name, &#la, &#ra))
+            }
+        };
+        Ok(Code {
+            shadow: quote!(#ls #op #rs),
+            ast: node(op.span(), kind),
+        })
+    }
+
+    fn cast_expr(&mut self, e: &Expr, c: &ExprCast) -> Result<Code> {
+        let inner = self.expr(&c.expr)?;
+        let (shadow, keyword, ty) = (inner.shadow, &c.as_token, &c.ty);
+        let (shadow, number) = self.probe(e, quote!(#shadow #keyword #ty));
+        let ast = inner.ast;
+        Ok(Code {
+            shadow,
+            ast: node(keyword.span(), quote!(Cast(&#ast, #number))),
+        })
+    }
+
+    fn each_expr(&mut self, elems: &Punctuated<Expr, Token![,]>) -> Result<Vec<Code>> {
+        elems.iter().map(|x| self.expr(x)).collect()
+    }
+
+    fn tuple_expr(&mut self, t: &ExprTuple) -> Result<Code> {
+        let (shadows, asts) = both(self.each_expr(&t.elems)?);
+        let inner = if shadows.is_empty() {
+            quote!()
+        } else {
+            quote!(#(#shadows,)*)
+        };
+        Ok(Code {
+            shadow: parens(inner, t.paren_token.span.join()),
+            ast: node(t.span(), quote!(Tuple(&[#(#asts),*]))),
+        })
+    }
+
+    fn array_expr(&mut self, a: &ExprArray) -> Result<Code> {
+        let parts = self.each_expr(&a.elems)?;
+        if parts.is_empty() {
+            return unsupported(a, "an array of a kernel has at least one element");
+        }
+        let (shadows, asts) = both(parts);
+        let span = a.bracket_token.span.join();
+        Ok(Code {
+            shadow: group(Delimiter::Bracket, quote!(#(#shadows),*), span),
+            ast: node(a.span(), quote!(Array(&[#(#asts),*]))),
+        })
+    }
+
+    fn repeat_expr(&mut self, r: &ExprRepeat) -> Result<Code> {
+        let value = self.expr(&r.expr)?;
+        // The length is a constant, and unchanged for rustc.
+        let len = self.length(&r.len)?;
+        let (shadow, semi, n) = (value.shadow, &r.semi_token, &r.len);
+        let value = value.ast;
+        let span = r.bracket_token.span.join();
+        Ok(Code {
+            shadow: group(Delimiter::Bracket, quote!(#shadow #semi #n), span),
+            ast: node(r.span(), quote!(Repeat(&#value, &#len))),
         })
     }
 
@@ -520,4 +492,23 @@ pub(crate) fn source(code: &impl ToTokens) -> String {
     span.source_text()
         .filter(|s| !s.is_empty() && !matches!(code.to_token_stream().into_iter().count(), 0))
         .unwrap_or_else(|| code.to_token_stream().to_string())
+}
+
+/// Why kernels do not have an expression.
+fn refusal(e: &Expr) -> &'static str {
+    match e {
+        Expr::Const(_) => "`const` blocks are not supported inside a kernel; use a `const` item",
+        Expr::Range(_) => "a range can only be looped over inside a kernel",
+        Expr::Reference(_) => {
+            "references are not supported inside a kernel\nhelp: values are copied; fields and arrays are passed by their name"
+        }
+        Expr::Closure(_) => {
+            "a closure inside a kernel is bound with `let`, or passed to a `#[func]`"
+        }
+        Expr::Let(_) => "`let` is only allowed in the condition of an `if` or `while`",
+        Expr::Unsafe(_) => "`unsafe` is not supported inside a kernel",
+        Expr::Await(_) => "`await` is not supported inside a kernel",
+        Expr::Async(_) => "`async` is not supported inside a kernel",
+        _ => "this expression is not supported inside a kernel",
+    }
 }

@@ -2,7 +2,7 @@
 
 use crate::closure::{closure_arity, instance_key};
 use crate::member::{shared_receiver, without_self};
-use crate::params::{is_host_array, parameter, walk_params};
+use crate::params::{Params, is_host_array, parameter, walk_params};
 use crate::reference::{BUNDLE, is_value_reference};
 use crate::scope::{Walker, unsupported};
 use crate::span::{at, ends, helper, own, parens};
@@ -412,12 +412,52 @@ fn kernel_output(output: &ReturnType) -> ReturnType {
 
 fn expand_function(f: &ItemFn, kernel: bool, options: &Options) -> Result<TokenStream> {
     let sig = &f.sig;
-    let precise = options.precise;
     let reverse = options
         .reverse
         .as_ref()
         .map(|r| reverse(sig, r))
         .transpose()?;
+    refuse_qualifiers(sig)?;
+    let mut w = Walker::new(kernel, sig.ident.span());
+    let mut params = walk_params(&mut w, f)?;
+    let (shadow, body) = w.statements(&f.block, kernel)?;
+    if kernel {
+        params.finish(&mut w);
+    }
+    let (slots, items) = (&w.slots, &w.items);
+    let slots = quote!(#(#items)* #(let #slots = ::wuji::__private::slot();)*);
+    let (types, constants, callees) = (&w.types, &w.constants, &w.callees);
+    let parts = Expansion {
+        f,
+        source: source(f, &w, &params, &body, options.precise),
+        slots,
+        fill: quote! {
+            &|__recorder: &mut ::wuji::__private::Recorder| {
+                let _ = &__recorder;
+                #[allow(unused_imports)]
+                use ::wuji::__private::{Fieldwise as _, NotOwn as _, NotPlain as _, Own as _, Plain as _};
+                #(#types)* #(#constants)* #(#callees)* #reverse
+            }
+        },
+        lints: quote! {
+            #[allow(unused_parens, unused_braces, improper_ctypes_definitions, clippy::all)]
+        },
+        inner: inside(shadow),
+        result: result_type(&sig.output),
+        result_span: match &sig.output {
+            ReturnType::Default => Span::call_site(),
+            ReturnType::Type(_, ty) => ty.span(),
+        },
+        params,
+    };
+    if kernel {
+        Ok(parts.kernel(options))
+    } else {
+        parts.func()
+    }
+}
+
+fn refuse_qualifiers(sig: &Signature) -> Result<()> {
     if let Some(token) = &sig.constness {
         return unsupported(token, "kernels and `#[func]`s cannot be `const`");
     }
@@ -430,20 +470,24 @@ fn expand_function(f: &ItemFn, kernel: bool, options: &Options) -> Result<TokenS
     if !sig.safety.to_token_stream().is_empty() {
         return unsupported(&sig.safety, "kernels and `#[func]`s are safe");
     }
-    let mut w = Walker::new(kernel, sig.ident.span());
-    let mut params = walk_params(&mut w, f)?;
-    let (shadow, body) = w.statements(&f.block, kernel)?;
-    if kernel {
-        params.finish(&mut w);
-    }
+    Ok(())
+}
 
-    let name = sig.ident.to_string();
-    let (place, block_at) = (at(sig.ident.span()), at(f.block.span()));
+/// The static with the syntax tree of a function.
+fn source(
+    f: &ItemFn,
+    w: &Walker,
+    params: &Params,
+    body: &TokenStream,
+    precise: bool,
+) -> TokenStream {
+    let name = f.sig.ident.to_string();
+    let (place, block_at) = (at(f.sig.ident.span()), at(f.block.span()));
     let vars = w.vars.iter().map(|v| &v.name);
     let shared = (0u32..).zip(&w.vars).filter(|v| v.1.shared).map(|v| v.0);
     let asts = &params.asts;
     let body = quote!(Expr { at: #block_at, kind: Kind::Block(Block { label: None, #body }) });
-    let source = quote! {
+    quote! {
         static __AST: ::wuji::__private::ast::Ast = {
             #[allow(unused_imports)]
             use ::wuji::__private::ast::*;
@@ -458,41 +502,50 @@ fn expand_function(f: &ItemFn, kernel: bool, options: &Options) -> Result<TokenS
                 body: #body,
             }
         };
-    };
-    let (slots, items) = (&w.slots, &w.items);
-    let slots = quote!(#(#items)* #(let #slots = ::wuji::__private::slot();)*);
-    let (types, constants, callees) = (&w.types, &w.constants, &w.callees);
-    let fill = quote! {
-        &|__recorder: &mut ::wuji::__private::Recorder| {
-            let _ = &__recorder;
-            #[allow(unused_imports)]
-            use ::wuji::__private::{Fieldwise as _, NotOwn as _, NotPlain as _, Own as _, Plain as _};
-            #(#types)* #(#constants)* #(#callees)* #reverse
-        }
-    };
-    let (attrs, vis) = (&f.attrs, &f.vis);
-    let lints = quote! {
-        #[allow(unused_parens, unused_braces, improper_ctypes_definitions, clippy::all)]
-    };
-    let result = result_type(&sig.output);
-    let result_span = match &sig.output {
-        ReturnType::Default => Span::call_site(),
-        ReturnType::Type(_, ty) => ty.span(),
-    };
-    if !kernel {
-        let inner = inside(shadow);
-        let instance = if params.closures {
+    }
+}
+
+/// The parts of an expanded kernel or function.
+struct Expansion<'a> {
+    f: &'a ItemFn,
+    params: Params,
+    /// The syntax tree.
+    source: TokenStream,
+    /// Declarations of what the recording reads from the shadow.
+    slots: TokenStream,
+    /// The closure that records types, constants and callees.
+    fill: TokenStream,
+    lints: TokenStream,
+    /// The body as rustc checks it.
+    inner: TokenStream,
+    result: TokenStream,
+    result_span: Span,
+}
+
+impl Expansion<'_> {
+    fn func(&self) -> Result<TokenStream> {
+        let Expansion {
+            source,
+            slots,
+            fill,
+            lints,
+            inner,
+            result,
+            ..
+        } = self;
+        let (attrs, vis, sig) = (&self.f.attrs, &self.f.vis, &self.f.sig);
+        let instance = if self.params.closures {
             instance_key(sig)?
         } else {
             quote!(|| ())
         };
-        let record = quote_spanned! {result_span=>
+        let record = quote_spanned! {self.result_span=>
             ::wuji::__private::record_func::<_, #result>(&#instance, &__AST, #fill)
         };
         let mut outer = sig.clone();
         let data = mark(&mut outer);
         let companion = companion(vis, sig);
-        return Ok(quote! {
+        Ok(quote! {
             #companion
             #(#attrs)* #lints #vis #outer {
                 #slots
@@ -505,12 +558,50 @@ fn expand_function(f: &ItemFn, kernel: bool, options: &Options) -> Result<TokenS
                     #record
                 }
             }
-        });
+        })
     }
+
+    fn kernel(&self, options: &Options) -> TokenStream {
+        let Expansion {
+            source,
+            slots,
+            fill,
+            lints,
+            inner,
+            result,
+            ..
+        } = self;
+        let (attrs, vis, sig) = (&self.f.attrs, &self.f.vis, &self.f.sig);
+        let name = sig.ident.to_string();
+        let outer = kernel_signature(sig);
+        let inputs = shadow_inputs(sig);
+        let no_grad = options.no_grad.then(|| quote!(__call.no_grad();));
+        let (bind, used) = (&self.params.bind, &self.params.worlds);
+        let call = own("__call", self.result_span);
+        let launch = quote_spanned! {self.result_span=>
+            ::wuji::__private::launch::<#result>(#call, &__AST, #fill)
+        };
+        quote! {
+            #(#attrs)* #lints
+            #[track_caller]
+            #vis #outer {
+                #slots
+                let _ = |#inputs| -> #result { #(let _ = #used;)* #inner };
+                #source
+                let mut __call = ::wuji::__private::call(#name, &|| ());
+                #no_grad
+                #(#bind)*
+                #launch
+            }
+        }
+    }
+}
+
+/// The signature of a kernel for its callers.
+fn kernel_signature(sig: &Signature) -> Signature {
     let mut outer = sig.clone();
     outer.output = kernel_output(&sig.output);
-    let outer_inputs = outer.inputs.iter_mut();
-    for input in outer_inputs {
+    for input in &mut outer.inputs {
         // `mut t: f32` is only relevant to the body.
         if let FnArg::Typed(p) = input
             && let Pat::Ident(i) = &mut *p.pat
@@ -518,6 +609,11 @@ fn expand_function(f: &ItemFn, kernel: bool, options: &Options) -> Result<TokenS
             i.mutability = None;
         }
     }
+    outer
+}
+
+/// The parameters of the body of a kernel as rustc checks it.
+fn shadow_inputs(sig: &Signature) -> Punctuated<FnArg, Token![,]> {
     let typed = sig.inputs.iter().filter(|i| matches!(i, FnArg::Typed(_)));
     let mut inputs: Punctuated<FnArg, Token![,]> = typed.cloned().collect();
     for input in &mut inputs {
@@ -527,26 +623,7 @@ fn expand_function(f: &ItemFn, kernel: bool, options: &Options) -> Result<TokenS
             *p.ty = value;
         }
     }
-    let no_grad = options.no_grad.then(|| quote!(__call.no_grad();));
-    let inner = inside(shadow);
-    let (bind, used) = (&params.bind, &params.worlds);
-    let call = own("__call", result_span);
-    let launch = quote_spanned! {result_span=>
-        ::wuji::__private::launch::<#result>(#call, &__AST, #fill)
-    };
-    Ok(quote! {
-        #(#attrs)* #lints
-        #[track_caller]
-        #vis #outer {
-            #slots
-            let _ = |#inputs| -> #result { #(let _ = #used;)* #inner };
-            #source
-            let mut __call = ::wuji::__private::call(#name, &|| ());
-            #no_grad
-            #(#bind)*
-            #launch
-        }
-    })
+    inputs
 }
 
 /// The statements between the braces of a block, with the trait that chains of members need.

@@ -9,8 +9,8 @@ use crate::span::{at, ends, own, parens};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{quote, quote_spanned};
 use syn::{
-    FnArg, GenericArgument, ItemFn, Pat, PathArguments, ReceiverKind, Result, Type,
-    spanned::Spanned,
+    FnArg, GenericArgument, ItemFn, Pat, PatType, PathArguments, Receiver, ReceiverKind, Result,
+    Type, spanned::Spanned,
 };
 
 /// The parameters in their various forms.
@@ -79,45 +79,10 @@ pub(crate) fn walk_params(w: &mut Walker, f: &ItemFn) -> Result<Params> {
         closures: false,
     };
     for (k, input) in f.sig.inputs.iter().enumerate() {
-        let span = input.span();
-        let place = at(span);
+        let place = at(input.span());
         match input {
-            FnArg::Receiver(r) => {
-                if w.kernel {
-                    shared_receiver(r)?;
-                    let name = Ident::new("self", r.self_token.span());
-                    let var = w.declare_root(&name, quote!(Self));
-                    params.roots.push(RootParam {
-                        var,
-                        name,
-                        at: place,
-                        ends: ends(r),
-                        receiver: true,
-                    });
-                    continue;
-                }
-                let exclusive = match &r.kind {
-                    ReceiverKind::Reference(_, _, mutability) => Some(mutability.is_some()),
-                    _ => None,
-                };
-                let var = match exclusive {
-                    Some(exclusive) => w.declare_reference("self", exclusive),
-                    None => w.declare("self", VarKind::Value),
-                };
-                let mutable = r.mutability.is_some();
-                w.vars[var as usize].mutable |= mutable;
-                let recorder = own("__recorder", span);
-                let ty = w.written_type(quote_spanned!(span=> #recorder.ty_of::<Self>();));
-                let kind = match exclusive {
-                    Some(true) => quote!(Exclusive),
-                    Some(false) | None => quote!(Value),
-                };
-                params.asts.push(quote!(Param {
-                    at: #place,
-                    pat: Pat::Var { var: #var, mutable: #mutable },
-                    kind: ParamKind::#kind(#ty),
-                }));
-            }
+            FnArg::Receiver(r) if w.kernel => params.bundle_receiver(w, r, place)?,
+            FnArg::Receiver(r) => params.receiver(w, r, &place),
             FnArg::Typed(p) if !w.kernel && closure_arity(&f.sig, &p.ty).is_some() => {
                 let arity = closure_arity(&f.sig, &p.ty).unwrap_or(0);
                 params.asts.push(w.closure_param(p, arity, &place)?);
@@ -126,106 +91,152 @@ pub(crate) fn walk_params(w: &mut Walker, f: &ItemFn) -> Result<Params> {
             FnArg::Typed(p) if !w.kernel && is_value_reference(p) => {
                 params.asts.push(reference_param(w, p, &place)?);
             }
-            FnArg::Typed(p) => {
-                let parameter = parameter(&p.ty);
-                let exclusive = match &*p.ty {
-                    Type::Reference(r) if parameter.is_none() => Some(r.mutability.is_some()),
-                    _ => None,
-                };
-                if let Some(exclusive) = exclusive {
-                    if exclusive && !is_array(&p.ty) {
-                        return unsupported(
-                            &p.ty,
-                            "a kernel cannot change values of its caller; return the changed value\n\
-                             help: elements of `&Field<T, D>`, `&mut [T]` and `&mut ArrayMut<T, D>` can be changed",
-                        );
-                    }
-                    let Pat::Ident(name) = &*p.pat else {
-                        return unsupported(&p.pat, "a field or array parameter is a plain name");
-                    };
-                    let bundle = may_be_bundle(&p.ty).map(|ty| quote!(#ty));
-                    let var = match &bundle {
-                        Some(ty) => w.declare_root(&name.ident, ty.clone()),
-                        None => w.declare(&name.ident.to_string(), VarKind::Data { exclusive }),
-                    };
-                    w.vars[var as usize].plain = is_plain_type(&p.ty);
-                    if bundle.is_some() && w.kernel {
-                        params.roots.push(RootParam {
-                            var,
-                            name: name.ident.clone(),
-                            at: place,
-                            ends: ends(&p.ty),
-                            receiver: false,
-                        });
-                        continue;
-                    }
-                    params.asts.push(quote!(Param {
-                        at: #place,
-                        pat: Pat::Var { var: #var, mutable: false },
-                        kind: ParamKind::Data,
-                    }));
-                    let ident = &name.ident;
-                    if is_world(&p.ty) {
-                        params.worlds.push(ident.clone());
-                    }
-                    let (first, last) = ends(&p.ty);
-                    let arg = Ident::new(&ident.to_string(), ident.span());
-                    let call = own("__call", first);
-                    let args = parens(quote_spanned!(first=> &mut #call, #arg), last);
-                    params
-                        .bind
-                        .push(quote_spanned!(first=> ::wuji::__private::data #args;));
-                } else {
-                    if let Type::ImplTrait(t) = &*p.ty {
-                        return unsupported(t, "name the type: `fn f<T: Num>(x: T)`");
-                    }
-                    let Pat::Ident(name) = &*p.pat else {
-                        return unsupported(
-                            &p.pat,
-                            "a parameter of a kernel is a plain name; destructure it with `let`",
-                        );
-                    };
-                    let ty = &p.ty;
-                    let (first, last) = ends(ty);
-                    if parameter.is_some() && !w.kernel {
-                        return unsupported(
-                            ty,
-                            "only kernels take a `Param`; a `#[func]` takes its value",
-                        );
-                    }
-                    let number = if w.kernel {
-                        let tag = own(&format!("__param{k}"), first);
-                        let call = own("__call", first);
-                        let arg = &name.ident;
-                        let args = parens(quote_spanned!(first=> &mut #call, #arg), last);
-                        let bind = own(
-                            if parameter.is_some() {
-                                "param"
-                            } else {
-                                "value"
-                            },
-                            first,
-                        );
-                        params.bind.push(
-                            quote_spanned!(first=> let #tag = ::wuji::__private::#bind #args;),
-                        );
-                        w.written_type(quote!(__recorder.tag(&#tag);))
-                    } else {
-                        let recorder = own("__recorder", first);
-                        w.written_type(quote_spanned!(first=> #recorder.ty_of::<#ty>();))
-                    };
-                    let pat = w.pattern(&p.pat)?;
-                    if is_plain_type(&p.ty) {
-                        w.mark_names(&p.pat);
-                    }
-                    params.asts.push(quote!(Param {
-                        at: #place, pat: #pat, kind: ParamKind::Value(#number)
-                    }));
+            FnArg::Typed(p) => match &*p.ty {
+                Type::Reference(r) if parameter(&p.ty).is_none() => {
+                    params.data(w, p, r.mutability.is_some(), place)?;
                 }
-            }
+                _ => params.value(w, p, k, &place)?,
+            },
         }
     }
     Ok(params)
+}
+
+impl Params {
+    /// `&self` of a kernel: a bundle.
+    fn bundle_receiver(&mut self, w: &mut Walker, r: &Receiver, at: TokenStream) -> Result<()> {
+        shared_receiver(r)?;
+        let name = Ident::new("self", r.self_token.span());
+        let var = w.declare_root(&name, quote!(Self));
+        self.roots.push(RootParam {
+            var,
+            name,
+            at,
+            ends: ends(r),
+            receiver: true,
+        });
+        Ok(())
+    }
+
+    /// `self`, `&self` or `&mut self` of a function.
+    fn receiver(&mut self, w: &mut Walker, r: &Receiver, at: &TokenStream) {
+        let exclusive = match &r.kind {
+            ReceiverKind::Reference(_, _, mutability) => Some(mutability.is_some()),
+            _ => None,
+        };
+        let var = match exclusive {
+            Some(exclusive) => w.declare_reference("self", exclusive),
+            None => w.declare("self", VarKind::Value),
+        };
+        let mutable = r.mutability.is_some();
+        w.vars[var as usize].mutable |= mutable;
+        let span = r.span();
+        let recorder = own("__recorder", span);
+        let ty = w.written_type(quote_spanned!(span=> #recorder.ty_of::<Self>();));
+        let kind = match exclusive {
+            Some(true) => quote!(Exclusive),
+            Some(false) | None => quote!(Value),
+        };
+        self.asts.push(quote!(Param {
+            at: #at,
+            pat: Pat::Var { var: #var, mutable: #mutable },
+            kind: ParamKind::#kind(#ty),
+        }));
+    }
+
+    /// A field, an array, a world, or what may be a bundle: a reference.
+    fn data(
+        &mut self,
+        w: &mut Walker,
+        p: &PatType,
+        exclusive: bool,
+        at: TokenStream,
+    ) -> Result<()> {
+        if exclusive && !is_array(&p.ty) {
+            return unsupported(
+                &p.ty,
+                "a kernel cannot change values of its caller; return the changed value\n\
+                 help: elements of `&Field<T, D>`, `&mut [T]` and `&mut ArrayMut<T, D>` can be changed",
+            );
+        }
+        let Pat::Ident(name) = &*p.pat else {
+            return unsupported(&p.pat, "a field or array parameter is a plain name");
+        };
+        let ident = &name.ident;
+        let bundle = may_be_bundle(&p.ty).map(|ty| quote!(#ty));
+        let var = match &bundle {
+            Some(ty) => w.declare_root(ident, ty.clone()),
+            None => w.declare(&ident.to_string(), VarKind::Data { exclusive }),
+        };
+        w.vars[var as usize].plain = is_plain_type(&p.ty);
+        if bundle.is_some() && w.kernel {
+            self.roots.push(RootParam {
+                var,
+                name: ident.clone(),
+                at,
+                ends: ends(&p.ty),
+                receiver: false,
+            });
+            return Ok(());
+        }
+        self.asts.push(quote!(Param {
+            at: #at,
+            pat: Pat::Var { var: #var, mutable: false },
+            kind: ParamKind::Data,
+        }));
+        if is_world(&p.ty) {
+            self.worlds.push(ident.clone());
+        }
+        let (first, last) = ends(&p.ty);
+        let arg = Ident::new(&ident.to_string(), ident.span());
+        let call = own("__call", first);
+        let args = parens(quote_spanned!(first=> &mut #call, #arg), last);
+        self.bind
+            .push(quote_spanned!(first=> ::wuji::__private::data #args;));
+        Ok(())
+    }
+
+    /// The `k`-th parameter: a value, or a `Param`.
+    fn value(&mut self, w: &mut Walker, p: &PatType, k: usize, at: &TokenStream) -> Result<()> {
+        if let Type::ImplTrait(t) = &*p.ty {
+            return unsupported(t, "name the type: `fn f<T: Num>(x: T)`");
+        }
+        let Pat::Ident(name) = &*p.pat else {
+            return unsupported(
+                &p.pat,
+                "a parameter of a kernel is a plain name; destructure it with `let`",
+            );
+        };
+        let (ty, is_param) = (&p.ty, parameter(&p.ty).is_some());
+        let (first, last) = ends(ty);
+        if is_param && !w.kernel {
+            return unsupported(
+                ty,
+                "only kernels take a `Param`; a `#[func]` takes its value",
+            );
+        }
+        let number = if w.kernel {
+            let tag = own(&format!("__param{k}"), first);
+            let call = own("__call", first);
+            let arg = &name.ident;
+            let args = parens(quote_spanned!(first=> &mut #call, #arg), last);
+            let bind = own(if is_param { "param" } else { "value" }, first);
+            self.bind
+                .push(quote_spanned!(first=> let #tag = ::wuji::__private::#bind #args;));
+            w.written_type(quote!(__recorder.tag(&#tag);))
+        } else {
+            let recorder = own("__recorder", first);
+            w.written_type(quote_spanned!(first=> #recorder.ty_of::<#ty>();))
+        };
+        let pat = w.pattern(&p.pat)?;
+        if is_plain_type(&p.ty) {
+            w.mark_names(&p.pat);
+        }
+        self.asts.push(quote!(Param {
+            at: #at, pat: #pat, kind: ParamKind::Value(#number)
+        }));
+        Ok(())
+    }
 }
 
 /// The type of the value, if a type is `&Param<T>`.

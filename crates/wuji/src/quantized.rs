@@ -18,6 +18,7 @@
 //! # }
 //! ```
 
+use crate::world::WorldBuilder;
 use std::fmt;
 use wuji_ir::quant::{Quantized, Rounding, Scale, SharedExponent};
 use wuji_ir::types::Scalar;
@@ -157,5 +158,37 @@ impl fmt::Display for QuantizedType {
                 write!(f, "qfloat({exponent}, {fraction}, {signed})")
             }
         }
+    }
+}
+
+impl WorldBuilder {
+    /// Reports stores to fields of quantized types that lose precision: a number that keeps fewer than `bits`
+    /// significant bits is an error. With 0, only a number that becomes zero is; `None` reports none. Costs time. Default: 0 in
+    /// [debug](WorldBuilder::debug) worlds, otherwise `None`.
+    ///
+    /// ```
+    /// use wuji::prelude::*;
+    ///
+    /// #[kernel]
+    /// fn halve(x: &Field<f32, 1>) {
+    ///     for [i] in x {
+    ///         x[[i]] = x[[i]] * 0.5;
+    ///     }
+    /// }
+    ///
+    /// # fn main() -> wuji::Result<()> {
+    /// let world = World::builder().check_precision(5).build()?;
+    /// let x = world.layout(|root| {
+    ///     root.dense(I, 4).bit_struct(8).place::<f32, 1>("x", qfixed(8, true, 2.0)) // multiples of 1/64
+    /// })?;
+    /// x.fill(0.328125)?; // 21/64
+    /// let error = halve(&x).unwrap_err();
+    /// assert!(error.message.contains("field `x` cannot store 0.1640625: it becomes 0.15625"), "{error}");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn check_precision(mut self, bits: impl Into<Option<u32>>) -> WorldBuilder {
+        self.check_precision = Some(bits.into());
+        self
     }
 }

@@ -60,6 +60,8 @@ pub(crate) enum Service {
     /// ends.
     ReadBox,
     WriteBox,
+    /// As `WriteBox`, of words of which only the bits of a mask are written; it is the value.
+    WriteBits,
     FillBox,
 }
 
@@ -71,6 +73,7 @@ impl Service {
             Service::Set | Service::Append | Service::Import => Some(Extent::Some),
             // Boxes know whether they are the whole field.
             Service::WriteBox
+            | Service::WriteBits
             | Service::FillBox
             | Service::Get
             | Service::IsActive
@@ -99,6 +102,7 @@ impl Service {
             | Service::Append
             | Service::Import
             | Service::WriteBox
+            | Service::WriteBits
             | Service::FillBox => Some(CellChange::Activates),
             Service::Deactivate | Service::DeactivateAll => Some(CellChange::Deactivates),
             Service::Get
@@ -229,11 +233,13 @@ fn module(body: &TreeBody, subject: Subject, service: Service) -> Result<Module>
         | Service::ImportActive
         | Service::DeactivateAll => 0,
         Service::ListPart | Service::ListCellsPart | Service::ExportPart => 2,
-        Service::ReadBox | Service::WriteBox | Service::FillBox => 2 * plan.rank,
+        Service::ReadBox | Service::WriteBox | Service::WriteBits | Service::FillBox => {
+            2 * plan.rank
+        }
     };
     params.extend((0..indices).map(|_| Type::Scalar(Scalar::I64)));
     let valued = match service {
-        Service::Set | Service::Fill | Service::FillBox => true,
+        Service::Set | Service::Fill | Service::FillBox | Service::WriteBits => true,
         Service::Append => !plan.view,
         _ => false,
     };
@@ -323,7 +329,7 @@ impl ServiceSpec {
                 }
             }
             Service::ReadBox => add(self.elem, self.rank.max(1), true),
-            Service::WriteBox => add(self.elem, self.rank.max(1), false),
+            Service::WriteBox | Service::WriteBits => add(self.elem, self.rank.max(1), false),
             _ => {}
         }
     }
@@ -405,6 +411,18 @@ impl ServiceSpec {
             Service::WriteBox => {
                 self.each_in_box(b, params, |b, at, from| {
                     let value = b.load(Place::Array(array(0)), from);
+                    b.store(self.place(), at, value);
+                });
+                None
+            }
+            Service::WriteBits => {
+                let (ends, mask) = params.split_at(2 * self.rank);
+                self.each_in_box(b, ends, |b, at, from| {
+                    let old = b.load(self.place(), at);
+                    let new = b.load(Place::Array(array(0)), from);
+                    let change = b.binary(BinOp::Xor, old, new);
+                    let change = b.binary(BinOp::And, change, mask[0]);
+                    let value = b.binary(BinOp::Xor, old, change);
                     b.store(self.place(), at, value);
                 });
                 None

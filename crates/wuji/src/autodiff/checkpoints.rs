@@ -103,7 +103,7 @@ impl Watcher {
 /// The fields of a sparse tree that are gradients. They are no part of the state.
 fn gradients_in(unit: &Unit) -> Result<Vec<entities::Field>> {
     match unit {
-        Unit::Field(_) => Ok(Vec::new()),
+        Unit::Field(_) | Unit::Packed(_) => Ok(Vec::new()),
         Unit::Tree(WholeTree(tree)) => Ok(tree.gradients()),
     }
 }

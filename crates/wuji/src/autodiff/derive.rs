@@ -567,7 +567,19 @@ fn deactivated(source: &Module) -> Vec<Field> {
 
 /// The fields and arrays that a kernel writes to, fields first.
 pub(crate) fn written(source: &Module) -> Vec<Place> {
-    places(source, |op| op.written_access())
+    let mut all = places(source, |op| op.written_access());
+    let fields = all.iter().filter_map(|place| match place {
+        Place::Field(field) => Some(*field),
+        Place::Array(_) | Place::Local(_) | Place::Temp(_) => None,
+    });
+    // A store rounds the others of a group with a shared exponent again.
+    let rounded: Vec<Field> = fields.flat_map(|f| source.sharing_exponents(f)).collect();
+    for place in rounded.into_iter().map(Place::Field) {
+        if !all.contains(&place) {
+            all.insert(0, place);
+        }
+    }
+    all
 }
 
 fn places(source: &Module, access: impl Fn(&Op) -> Option<&Access>) -> Vec<Place> {

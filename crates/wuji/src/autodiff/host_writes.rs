@@ -185,11 +185,19 @@ impl TreeInner {
             return Ok(());
         };
         let leaves = FieldHandle { tree, field }.leaves()?;
+        // What is rounded again, because it shares an exponent, keeps its adjoint.
+        let mut rounded = Vec::new();
+        for leaf in &leaves {
+            rounded.extend(leaf.handle.rounded_with()?);
+        }
         let mut taken = modes.take();
         let mut recorded = true;
         for mode in taken.stack.iter_mut().rev() {
             match mode {
                 Mode::Tape(recorder) => {
+                    for field in &rounded {
+                        recorder.host_write(field, Extent::Some, false)?;
+                    }
                     for leaf in &leaves {
                         recorder.host_write(&leaf.handle, extent, recorded)?;
                     }

@@ -1,6 +1,7 @@
 //! Copies of fields and sparse trees that a tape keeps, because a later launch overwrites what a gradient kernel needs.
 
 use crate::autodiff::Derivative;
+use crate::autodiff::packed::{PackedCopy, PackedFields};
 use crate::autodiff::trees::{First, TreeCopy};
 use crate::host::{ElementBox, FieldHandle, HostAccess};
 use crate::layout::TreeInner;
@@ -12,10 +13,11 @@ use wuji_runtime::Memory;
 use wuji_runtime::array::ArrayArg;
 use wuji_runtime::memory::Way;
 
-/// What is copied as a whole: a field, or a sparse tree, because its fields share their cells.
+/// What is copied as a whole: a field, packed fields that round each other, or a sparse tree, because its fields share their cells.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) enum Unit {
     Field(FieldHandle),
+    Packed(PackedFields),
     Tree(WholeTree),
 }
 
@@ -43,6 +45,7 @@ pub(crate) enum Storage {
 /// A copy of a unit.
 pub(crate) enum Snapshot {
     Field(Copy, Tangents),
+    Packed(PackedCopy, Tangents),
     Tree(TreeCopy, Tangents),
 }
 
@@ -51,16 +54,17 @@ pub(crate) type Tangents = Vec<(Unit, Snapshot)>;
 
 impl Unit {
     pub(crate) fn of(field: &FieldHandle) -> Result<Unit> {
-        if field.is_dense()? {
-            Ok(Unit::Field(field.clone()))
-        } else {
-            Ok(Unit::Tree(WholeTree(field.tree.clone())))
+        if !field.is_dense()? {
+            return Ok(Unit::Tree(WholeTree(field.tree.clone())));
         }
+        let packed = PackedFields::with(field)?;
+        Ok(packed.map_or_else(|| Unit::Field(field.clone()), Unit::Packed))
     }
 
     pub(crate) fn world(&self) -> &World {
         match self {
             Unit::Field(field) => &field.tree.world,
+            Unit::Packed(packed) => packed.world(),
             Unit::Tree(WholeTree(tree)) => &tree.world,
         }
     }
@@ -69,12 +73,19 @@ impl Unit {
     pub(crate) fn name(&self) -> String {
         match self {
             Unit::Field(field) => field.name().to_owned(),
+            Unit::Packed(packed) => {
+                let names = packed.handles().map(|field| field.name().to_owned());
+                names.collect::<Vec<_>>().join(", ")
+            }
             Unit::Tree(WholeTree(tree)) => {
                 let Ok(body) = tree.body() else {
                     return String::new();
                 };
-                let named = body.names.iter().zip(&body.shape.fields);
-                let names = named.filter(|(_, f)| !f.view).map(|(name, _)| &**name);
+                let named = body.names.iter().zip(&body.shape.fields).enumerate();
+                let named = named.filter(|(n, (_, f))| {
+                    !f.view && !body.shape.is_word(Field::from_u32(*n as u32))
+                });
+                let names = named.map(|(_, (name, _))| &**name);
                 names.collect::<Vec<_>>().join(", ")
             }
         }
@@ -84,6 +95,7 @@ impl Unit {
     fn tangents(&self) -> Result<Vec<Unit>> {
         let fields = match self {
             Unit::Field(field) => vec![field.clone()],
+            Unit::Packed(packed) => packed.handles().collect(),
             Unit::Tree(WholeTree(tree)) => {
                 let count = tree.body()?.shape.fields.len() as u32;
                 let handle = |n: u32| FieldHandle {
@@ -110,6 +122,7 @@ impl Unit {
     pub(crate) fn bytes(&self, skipped: &[Field]) -> Result<u64> {
         let own = match self {
             Unit::Field(field) => Copy::bytes_of(field),
+            Unit::Packed(packed) => packed.bytes(),
             Unit::Tree(WholeTree(tree)) => TreeCopy::bytes_of(tree, skipped),
         };
         let tangents = self.tangents()?.into_iter();
@@ -130,6 +143,7 @@ impl Unit {
         }
         match self {
             Unit::Field(field) => Ok(Snapshot::Field(Copy::take(field, storage)?, tangents)),
+            Unit::Packed(packed) => Ok(Snapshot::Packed(packed.take(storage)?, tangents)),
             Unit::Tree(WholeTree(tree)) => {
                 Ok(Snapshot::Tree(TreeCopy::take(tree, skipped)?, tangents))
             }
@@ -139,7 +153,7 @@ impl Unit {
     /// What is active in it now.
     pub(crate) fn first(&self) -> Result<First> {
         match self {
-            Unit::Field(_) => Ok(First::default()),
+            Unit::Field(_) | Unit::Packed(_) => Ok(First::default()),
             Unit::Tree(WholeTree(tree)) => First::of(tree),
         }
     }
@@ -151,14 +165,18 @@ impl Unit {
                 copy.restore(field)?;
                 tangents
             }
+            (Unit::Packed(packed), Snapshot::Packed(copy, tangents)) => {
+                packed.restore(copy)?;
+                tangents
+            }
             (Unit::Tree(WholeTree(tree)), Snapshot::Tree(copy, tangents)) => {
                 copy.restore(tree, first)?;
                 tangents
             }
             // A unit has snapshots of its own.
-            (Unit::Field(_), Snapshot::Tree(..)) | (Unit::Tree(_), Snapshot::Field(..)) => {
-                return Ok(());
-            }
+            (Unit::Field(_), Snapshot::Packed(..) | Snapshot::Tree(..))
+            | (Unit::Packed(_), Snapshot::Field(..) | Snapshot::Tree(..))
+            | (Unit::Tree(_), Snapshot::Field(..) | Snapshot::Packed(..)) => return Ok(()),
         };
         let mut tangents = tangents.iter();
         tangents.try_for_each(|(unit, copy)| unit.restore(copy, None))
@@ -230,6 +248,42 @@ impl Copy {
                 whole.exchange(Way::FromArray, array(memory, &access, size, false)?)
             }
         }
+    }
+}
+
+impl Copy {
+    /// Gives some bits of the words of a field the values that they had.
+    pub(crate) fn restore_bits(&self, field: &FieldHandle, mask: u64) -> Result<()> {
+        let (access, size) = (field.access()?, field.size()?);
+        let whole = ElementBox::whole(&access, size, "")?;
+        match self {
+            Copy::Host(bytes) => {
+                let mut new = Vec::with_capacity(bytes.len());
+                whole.read(|piece, stride| {
+                    for word in piece.chunks(stride.max(1)) {
+                        new.extend_from_slice(&word[..size]);
+                    }
+                })?;
+                let (now, then) = (new.chunks_exact_mut(size), bytes.chunks_exact(size));
+                now.zip(then).for_each(|(now, then)| merge(now, then, mask));
+                Copy::Host(new).restore(field)
+            }
+            Copy::Device(memory) => whole.write_bits(mask, array(memory, &access, size, false)?),
+        }
+    }
+}
+
+/// Some bits of a word of at most 64 bits become those of another one.
+pub(crate) fn merge(word: &mut [u8], from: &[u8], mask: u64) {
+    let bytes = mask.to_ne_bytes();
+    let unused = bytes.len().saturating_sub(word.len());
+    let mask = if cfg!(target_endian = "big") {
+        &bytes[unused..]
+    } else {
+        &bytes[..]
+    };
+    for ((own, from), mask) in word.iter_mut().zip(from).zip(mask) {
+        *own = *own & !mask | from & mask;
     }
 }
 

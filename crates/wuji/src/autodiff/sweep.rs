@@ -166,7 +166,8 @@ impl<'t> Restored<'t> {
                 }
             };
             // Of a field: where old values are needed, the others are the same before and after the launch.
-            let whole = matches!(state.unit, Unit::Field(_)) || !(activates || any_new);
+            let is_tree = matches!(state.unit, Unit::Tree(_));
+            let whole = !is_tree || !(activates || any_new);
             let wanted = match version {
                 Some(CellVersion::Old) => old,
                 _ if any_old && whole => old,

@@ -1,6 +1,7 @@
 //! Copies of sparse trees: which cells are active, and what is in them.
 
 use crate::autodiff::Extent;
+use crate::autodiff::saves::merge;
 use crate::host::{ActiveCells, CellPart, FieldHandle};
 use crate::layout::TreeInner;
 use crate::services::{Service, Subject};
@@ -48,10 +49,11 @@ fn handle(tree: &Arc<TreeInner>, field: Field) -> FieldHandle {
     }
 }
 
-/// The fields of a tree, without views of cells.
+/// The fields of a tree with memory of their own: no views of cells, words instead of what is packed in them, and components instead of
+/// what is split.
 fn fields(tree: &Arc<TreeInner>) -> Result<Vec<Field>> {
     let fields = tree.body()?.shape.fields.iter().enumerate();
-    let fields = fields.filter(|(_, f)| !f.view);
+    let fields = fields.filter(|(_, f)| !f.view && f.packing.is_none() && f.components.is_empty());
     Ok(fields.map(|(n, _)| Field::from_u32(n as u32)).collect())
 }
 
@@ -136,12 +138,58 @@ impl TreeCopy {
         Ok(())
     }
 
-    /// Gives one field the values that it had, where its elements are active.
+    /// Gives one field the values that it had, where its elements are active. If it is packed, those that share its exponent get theirs, too.
     pub(crate) fn restore_field(&self, field: &FieldHandle) -> Result<()> {
+        let shape = &field.tree.body()?.shape;
+        let packed = shape.rounded_together(field.field);
+        if !packed.is_empty() {
+            let mut words = shape.own_bits(&packed).into_iter();
+            return words.try_for_each(|(word, bits)| {
+                let word = handle(&field.tree, word);
+                restore_bits(&word, self.cells_of(&word), bits)
+            });
+        }
         field.clear()?;
-        let found = self.fields.iter().find(|(f, _)| *f == field.field);
-        found.map_or(Ok(()), |(_, cells)| import(field, cells))
+        self.cells_of(field)
+            .map_or(Ok(()), |cells| import(field, cells))
     }
+
+    fn cells_of(&self, field: &FieldHandle) -> Option<&ActiveCells> {
+        let found = self.fields.iter().find(|(f, _)| *f == field.field);
+        found.map(|(_, cells)| cells)
+    }
+}
+
+/// Gives some bits of active words the values that they had. Those of cells that were not active become zero.
+pub(crate) fn restore_bits(
+    word: &FieldHandle,
+    then: Option<&ActiveCells>,
+    mask: u64,
+) -> Result<()> {
+    let mut now = active(word, true)?;
+    let (rank, size) = (word.domain()?.len(), word.size()?);
+    let bytes_of = |cells: &ActiveCells| -> Vec<u8> {
+        cells.values.iter().flat_map(|w| w.to_ne_bytes()).collect()
+    };
+    let old = then.map(bytes_of).unwrap_or_default();
+    let mut rows = (then
+        .iter()
+        .flat_map(|c| c.coordinates.chunks_exact(rank.max(1))))
+    .zip(old.chunks_exact(size))
+    .peekable();
+    let mut new = bytes_of(&now);
+    let zero = vec![0; size];
+    // Both are sorted.
+    for (at, own) in (now.coordinates.chunks_exact(rank.max(1))).zip(new.chunks_exact_mut(size)) {
+        while rows.next_if(|row| row.0 < at).is_some() {}
+        let from = rows
+            .next_if(|row| row.0 == at)
+            .map_or(&zero[..], |row| row.1);
+        merge(own, from, mask);
+    }
+    let words = now.values.iter_mut().zip(new.as_chunks().0);
+    words.for_each(|(word, chunk)| *word = u64::from_ne_bytes(*chunk));
+    import(word, &now)
 }
 
 pub(crate) fn import(field: &FieldHandle, cells: &ActiveCells) -> Result<()> {

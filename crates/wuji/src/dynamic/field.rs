@@ -275,9 +275,10 @@ impl Field {
         }))
     }
 
-    /// Copies the active elements of a field of the same type and shape, in any layout and any world.
+    /// Copies the elements of a field of the same type and shape, in any layout and any world. Where it has none, those of this field
+    /// become zero; other fields in the same cells keep theirs.
     pub fn copy_from(&self, other: &Field) -> Result<()> {
-        self.parts()?;
+        let (_, lanes) = self.parts()?;
         let (to, from) = (self.access()?, other.access()?);
         let shape =
             |access: &HostAccess<'_>| -> Vec<u64> { access.domain().iter().map(|d| d.1).collect() };
@@ -294,6 +295,7 @@ impl Field {
             return Ok(());
         }
         if from.address().is_none() {
+            self.fill(&vec![0; lanes])?;
             return without_position(copy_active(&to, &from, self.size()?));
         }
         if to.address().is_some()

@@ -32,6 +32,7 @@ mod derivatives;
 mod field;
 mod kernel;
 mod layout;
+mod packed;
 #[cfg(test)]
 mod tests;
 
@@ -46,6 +47,7 @@ pub use derivatives::{
 pub use field::{Field, Slots};
 pub use kernel::Kernel;
 pub use layout::Layout;
+pub use packed::PackedBits;
 pub use wuji_compile::autodiff;
 pub use wuji_runtime::array::{ArrayArg, Owner, unaliased};
 pub use wuji_runtime::before_exit;

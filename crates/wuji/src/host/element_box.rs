@@ -237,6 +237,15 @@ impl<'a> ElementBox<'a> {
         (self.access.serve(service, &self.corners(), &[array])).map(|_| ())
     }
 
+    /// Gives some bits of words the values that they have in an array of the same shape, where the words are.
+    pub(crate) fn write_bits(&self, mask: u64, array: ArrayArg<'_>) -> Result<()> {
+        self.before_write()?;
+        let mut params = self.corners();
+        params.push(mask);
+        let done = self.access.serve(Service::WriteBits, &params, &[array]);
+        done.map(|_| ())
+    }
+
     /// Copies from a box of the same shape without the host, if both are dense and on the same GPU. Returns whether it did.
     pub(crate) fn copy_on_device(&self, from: &ElementBox<'_>) -> Result<bool> {
         let (Some(own), Some(its)) = (self.address(), from.address()) else {

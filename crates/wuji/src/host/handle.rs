@@ -83,6 +83,17 @@ impl FieldHandle {
         Ok(is_plain && starts_there && address.is_one_run(&whole, size))
     }
 
+    /// The other fields that a store to it may round again, because they share an exponent.
+    pub(crate) fn rounded_with(&self) -> Result<Vec<FieldHandle>> {
+        let found = self.tree.body()?.shape.rounded_together(self.field);
+        let others = found.into_iter().filter(|field| *field != self.field);
+        let handle = |field| FieldHandle {
+            tree: self.tree.clone(),
+            field,
+        };
+        Ok(others.map(handle).collect())
+    }
+
     /// All elements of a dense field that is alone in its tree, as an array argument.
     pub(crate) fn array(&self) -> Result<ArrayArg<'_>> {
         let body = self.tree.body()?;

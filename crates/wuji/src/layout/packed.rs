@@ -1,7 +1,7 @@
 //! Packed fields in layouts: bit structs and bit arrays.
 
 use super::node::State;
-use super::{Elem, Node, PlacedField};
+use super::{Elem, Node, PlacedField, TreeShape};
 use crate::axes::{Axes, Extents};
 use crate::element::Element;
 use crate::field::Field;
@@ -12,7 +12,7 @@ use std::fmt;
 use std::panic::Location;
 use wuji_ir::entities;
 use wuji_ir::layout::Child;
-use wuji_ir::quant::{Member, Packing};
+use wuji_ir::quant::{Member, Packing, Quantized, mask};
 use wuji_ir::types::{Scalar, Structs, Type};
 use wuji_ir::{Error, Result};
 
@@ -528,6 +528,65 @@ impl State {
         let placed: &mut PlacedField = &mut self.fields[field.as_u32() as usize];
         placed.packing = Some(Packing { members });
         Ok(field)
+    }
+}
+
+impl TreeShape {
+    /// A packed field, and the others whose numbers a store to it may round again, because they share an exponent. Empty for other fields.
+    pub(crate) fn rounded_together(&self, field: entities::Field) -> Vec<entities::Field> {
+        let own = self.exponents(field);
+        let fields = (0..self.fields.len() as u32).map(entities::Field::from_u32);
+        let shares = |other: &entities::Field| {
+            let theirs = self.exponents(*other);
+            *other == field || theirs.iter().any(|e| own.contains(e))
+        };
+        let is_packed = self.fields[field.as_u32() as usize].packing.is_some();
+        fields.filter(|_| is_packed).filter(shares).collect()
+    }
+
+    /// The words and the positions of the exponents that a field shares with others.
+    fn exponents(&self, field: entities::Field) -> SmallVec<[(entities::Field, u8); 1]> {
+        let packing = self.fields[field.as_u32() as usize].packing.iter();
+        let members = packing.flat_map(|p| &p.members);
+        let shared = members.filter_map(|member| match member.ty {
+            Quantized::Fraction { exponent, .. } => Some((member.word, exponent.at)),
+            Quantized::Int { .. } | Quantized::Fixed { .. } | Quantized::Float { .. } => None,
+        });
+        shared.collect()
+    }
+
+    /// The words of some packed fields, and which bits of them are theirs, with their shared exponents.
+    pub(crate) fn own_bits(&self, fields: &[entities::Field]) -> Vec<(entities::Field, u64)> {
+        let mut found: Vec<(entities::Field, u64)> = Vec::new();
+        for field in fields {
+            let placed = &self.fields[field.as_u32() as usize];
+            let Some(packing) = &placed.packing else {
+                continue;
+            };
+            let cells = self.data.bit_array(placed.node).map_or(1, |n| n.cells());
+            for member in &packing.members {
+                let mut own = 0;
+                for k in 0..cells {
+                    let at = u32::from(member.at) + k as u32 * packing.stride();
+                    own |= mask(member.ty.bits()) << at;
+                }
+                if let Quantized::Fraction { exponent, .. } = member.ty {
+                    own |= mask(exponent.bits.into()) << exponent.at;
+                }
+                match found.iter_mut().find(|(word, _)| *word == member.word) {
+                    Some((_, bits)) => *bits |= own,
+                    None => found.push((member.word, own)),
+                }
+            }
+        }
+        found
+    }
+
+    /// Whether a field is the words of packed fields.
+    pub(crate) fn is_word(&self, field: entities::Field) -> bool {
+        let packings = self.fields.iter().filter_map(|f| f.packing.as_ref());
+        let mut members = packings.flat_map(|p| &p.members);
+        members.any(|member| member.word == field)
     }
 }
 

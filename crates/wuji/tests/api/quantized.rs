@@ -1,6 +1,7 @@
 //! Packed fields: layouts, kernels and host access.
 
 use crate::backend::worlds;
+use wuji::WorldBuilder;
 use wuji::prelude::*;
 
 #[kernel]
@@ -206,7 +207,12 @@ fn grow(x: &Field<f32, 1>, n: &Field<i32, 1>, h: &Field<f32, 1>) {
 
 #[test]
 fn debug_worlds_report_numbers_that_do_not_fit() -> wuji::Result<()> {
-    let world = World::builder().threads(2).debug(true).build()?;
+    report_numbers_that_do_not_fit(World::builder().threads(2))?;
+    report_numbers_that_do_not_fit(World::builder().interpreter())
+}
+
+fn report_numbers_that_do_not_fit(builder: WorldBuilder) -> wuji::Result<()> {
+    let world = builder.debug(true).build()?;
     let place = |bits: u32, max: f64| {
         world.layout(|root| {
             let cell = root.dense(I, 8).bit_structs(32);
@@ -231,6 +237,99 @@ fn debug_worlds_report_numbers_that_do_not_fit() -> wuji::Result<()> {
     assert!(text.contains("field `x` cannot store 4"), "{text}");
     let text = error(place(8, 8.0)?);
     assert!(text.contains("field `h` cannot store 80000"), "{text}");
+    Ok(())
+}
+
+#[kernel]
+fn update(x: &Field<f32, 1>, n: &Field<i32, 1>, v: &Field<Vec3, 1>, kind: i32, value: f32) {
+    for [i] in x {
+        if kind == 0 {
+            x[[i]] = value;
+        }
+        if kind == 1 {
+            x[[i]] += value;
+        }
+        if kind == 2 {
+            n[[i]] += 12;
+        }
+        if kind == 3 {
+            v[[i]] = vec3(value, value * 0.0001, 0.0);
+        }
+        if kind == 4 {
+            v[[i]].y = value;
+        }
+    }
+}
+
+/// The message of the error of an update of a 12-bit number, a 5-bit integer, or floats that share 5 bits of exponent.
+fn updated(builder: WorldBuilder, kind: i32, values: &[f32]) -> wuji::Result<String> {
+    let world = builder.build()?;
+    let (x, n, v) = world.layout(|root| {
+        let cell = root.dense(I, 4).bit_structs(64);
+        (
+            cell.place::<f32, 1>("x", qfixed(12, true, 8.0)),
+            cell.place::<i32, 1>("n", qint(5, true)),
+            cell.shared_exponent()
+                .place::<Vec3, 1>("v", qfloat(5, 9, true)),
+        )
+    })?;
+    for value in values {
+        let run = update(&x, &n, &v, kind, *value).and_then(|()| world.synchronize());
+        if let Err(e) = run {
+            assert!(e.to_string().contains("quantized.rs:"), "{e}");
+            return Ok(e.to_string());
+        }
+    }
+    Ok(String::new())
+}
+
+#[test]
+fn lost_precision_is_reported() -> wuji::Result<()> {
+    for interpreter in [false, true] {
+        let world = || {
+            let builder = World::builder().threads(2);
+            if interpreter {
+                builder.interpreter()
+            } else {
+                builder
+            }
+        };
+        let debug = || world().debug(true);
+        let expect = |text: String, expected: &str| assert!(text.contains(expected), "{text}");
+        // Multiples of 1/256.
+        expect(
+            updated(debug(), 0, &[0.5, 0.002, -0.0019])?,
+            "a multiple of 0.00390625",
+        );
+        expect(
+            updated(debug(), 1, &[0.25, 0.001])?,
+            "field `x` cannot add 0.001: it becomes 0",
+        );
+        expect(
+            updated(debug(), 3, &[1.0, 1e-3, 0.0, 1e-7])?,
+            "a fraction with a shared exponent of at least -14",
+        );
+        expect(updated(debug(), 4, &[-1e-8])?, "field `v` cannot store -");
+        // Sums are checked, too.
+        expect(
+            updated(debug(), 2, &[0.0, 0.0])?,
+            "field `n` cannot store 24: it has 5 bits",
+        );
+        expect(
+            updated(debug(), 1, &[7.0, 1.5])?,
+            "field `x` cannot store 8.5",
+        );
+        // 0.3 is 77 / 256 with an error of 0.0026, less than 2^-8 of it.
+        assert_eq!(updated(debug().check_precision(8), 0, &[0.5, 0.3])?, "");
+        expect(
+            updated(world().check_precision(9), 0, &[0.5, 0.3])?,
+            "field `x` cannot store 0.3: it becomes 0.30078125",
+        );
+        for value in [0.001, 0.0, f32::MIN_POSITIVE] {
+            assert_eq!(updated(debug().check_precision(None), 0, &[value])?, "");
+            assert_eq!(updated(world(), 0, &[value])?, "");
+        }
+    }
     Ok(())
 }
 

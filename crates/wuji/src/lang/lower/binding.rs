@@ -2,7 +2,7 @@
 
 use super::place::PlaceRef;
 use crate::lang::ast::{Expr, Pat};
-use std::rc::Rc;
+use std::sync::Arc;
 use wuji_ir::entities::{Array, Field, Local, Temp, Value};
 use wuji_ir::types::Type;
 
@@ -85,6 +85,6 @@ pub(super) enum Binding {
     /// What a reference refers to.
     Place(PlaceRef),
     Data(Data),
-    Group(Rc<Group>),
+    Group(Arc<Group>),
     Closure(Closure),
 }

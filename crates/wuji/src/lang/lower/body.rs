@@ -13,8 +13,15 @@ use wuji_ir::ops::{BinOp, CmpOp, Op, Place, UnOp};
 use wuji_ir::types::{Imm, Scalar, Type};
 use wuji_ir::{Error, Result};
 
-/// Expressions nested deeper than this are refused, so that the walk does not overflow the stack.
+/// Expressions nested deeper than this are refused.
 const DEEPEST: usize = 500;
+
+/// Levels after which the walk continues on a stack of its own. A level of a build without optimization takes up to 10 KiB, and
+/// threads may have little stack.
+const LEVELS_PER_STACK: usize = 48;
+
+/// The size of such a stack.
+const STACK_BYTES: usize = 2 << 20;
 
 /// The function of the recording that is being walked: the one that is lowered, or one that is inlined into it.
 pub(super) struct Frame<'r> {
@@ -79,6 +86,19 @@ pub(super) struct Body<'a, 'r> {
     depth: usize,
     /// How many regions are open.
     regions: usize,
+}
+
+/// Runs `work` on another thread, for its stack, and waits.
+fn on_fresh_stack<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new()
+            .name("wuji-lower".into())
+            .stack_size(STACK_BYTES)
+            .spawn_scoped(scope, work)
+            .map_err(|e| Error::new("W0507", "cannot start a thread").note(e.to_string()))?;
+        let outcome = thread.join();
+        outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
 }
 
 /// The value of an expression that has one, or leave with `Val::Never`.
@@ -224,17 +244,21 @@ impl<'a, 'r> Body<'a, 'r> {
         At(self.span.line, self.span.column)
     }
 
-    /// Goes one level deeper, as far as the stack allows.
-    pub(super) fn deeper<T>(
+    /// Goes one level deeper. The depth of an expression does not matter for the stack of the thread that launches a kernel.
+    pub(super) fn deeper<T: Send>(
         &mut self,
         at: At,
-        f: impl FnOnce(&mut Self) -> Result<T>,
+        f: impl FnOnce(&mut Self) -> Result<T> + Send,
     ) -> Result<T> {
         if self.depth >= DEEPEST {
             return Err(self.too_deep(at));
         }
         self.depth += 1;
-        let result = f(self);
+        let result = if self.depth.is_multiple_of(LEVELS_PER_STACK) {
+            on_fresh_stack(|| f(self))
+        } else {
+            f(self)
+        };
         self.depth -= 1;
         result
     }

@@ -5,7 +5,7 @@ use super::binding::{ArrayVal, Binding, Data, Group, Val};
 use super::body::Body;
 use crate::lang::ast::{At, Expr, Kind, Param, ParamKind};
 use crate::lang::recording::{Bound, TypeTag};
-use std::rc::Rc;
+use std::sync::Arc;
 use wuji_ir::Result;
 use wuji_ir::entities::Value;
 
@@ -86,14 +86,14 @@ impl Body<'_, '_> {
                 for _ in 0..*n {
                     items.push(self.member(at, part, rest)?);
                 }
-                Ok(Argument::Data(Binding::Group(Rc::new(Group::List(items)))))
+                Ok(Argument::Data(Binding::Group(Arc::new(Group::List(items)))))
             }
             TypeTag::Bundle(members) => {
                 let mut bound = Vec::new();
                 for (name, tag) in members {
                     bound.push((*name, self.member(at, tag, rest)?));
                 }
-                Ok(Argument::Data(Binding::Group(Rc::new(Group::Bundle(
+                Ok(Argument::Data(Binding::Group(Arc::new(Group::Bundle(
                     bound,
                 )))))
             }
@@ -115,7 +115,7 @@ impl Body<'_, '_> {
             Val::Array(array) => {
                 let items = self.array_items(at, &array)?.into_iter();
                 let items: Result<Vec<Binding>> = items.map(|v| self.kept(at, v)).collect();
-                Ok(Binding::Group(Rc::new(Group::List(items?))))
+                Ok(Binding::Group(Arc::new(Group::List(items?))))
             }
         }
     }
