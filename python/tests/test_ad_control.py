@@ -244,6 +244,24 @@ PROGRAMS = {
             for i in x:
                 ti.atomic_max(loss[None], x[i] * x[i])
         """,
+    "rounds that update the element": """
+        @ti.kernel
+        def run():
+            for i in x:
+                for k in range(5):
+                    x[i] += 0.1 * ti.sin(x[i])
+                    if x[i] > 0.5:
+                        x[i] *= 0.9
+                loss[None] += x[i] ** 2
+        """,
+    "an element that a loop with a condition updates": """
+        @ti.kernel
+        def run():
+            for i in x:
+                while abs(x[i]) > 0.2:
+                    x[i] = 0.6 * x[i] + 0.05 * x[i] ** 2
+                loss[None] += ti.exp(x[i])
+        """,
 }
 
 
@@ -481,6 +499,22 @@ SEVERAL = {
 @pytest.mark.parametrize("name", list(SEVERAL))
 def test_gradients_across_kernels(name: str) -> None:
     check(SEVERAL[name], VALUES)
+
+
+def test_rounds_that_copy_new_elements_back_are_refused() -> None:
+    x, y, loss = (ti.field(ti.f64, shape, needs_grad=True) for shape in (8, 8, ()))
+
+    @ti.kernel
+    def jacobi(rounds: ti.i32):
+        for _ in range(1):
+            for _ in range(rounds):
+                for i in range(1, 7):
+                    y[i] = ti.sin(x[i - 1] + x[i + 1])
+                for i in range(1, 7):
+                    x[i] = y[i]
+
+    with pytest.raises(ti.WujiRuntimeError, match="W0706.*overwrites values"), ti.ad.Tape(loss):
+        jacobi(3)
 
 
 def test_long_loops_have_exact_gradients() -> None:

@@ -70,6 +70,19 @@ def test_lazy_grad_of_a_node_counts_for_what_is_below() -> None:
     assert x.needs_grad and not y.needs_grad
 
 
+def test_lazy_grad_counts_for_fields_with_a_shape() -> None:
+    x, v = ti.field(ti.f64, shape=(4, 2), order="ji"), ti.Vector.field(2, ti.f32, shape=(), offset=None)
+    n = ti.field(ti.i32, shape=3)
+    y = ti.field(ti.f64)
+    ti.root.dense(ti.i, 5).place(y)
+    ti.root.lazy_grad()
+    assert x.grad.shape == (4, 2) and v.grad.shape == () and n.grad is None and y.grad.shape == (5,)
+    x.grad[3, 1] = 2.0
+    assert x.grad[3, 1] == 2.0 and x[3, 1] == 0.0
+    later = ti.field(ti.f64, shape=4)
+    assert not later.needs_grad
+
+
 def test_needed_gradients_are_placed_with_their_fields() -> None:
     x = ti.field(ti.f64, needs_grad=True)
     ti.root.pointer(ti.i, 4).dense(ti.i, 2).place(x)

@@ -158,3 +158,10 @@ def test_results_do_not_depend_on_default_types() -> None:
     ti.algorithms.parallel_sort(keys, values)
     assert (keys.to_numpy() == np.sort(given)).all()
     assert (values.to_numpy() == np.argsort(given) + 1).all()
+
+
+def test_keys_that_are_values_too_are_sorted():
+    keys = ti.field(ti.i32, 16)
+    keys.from_numpy(np.arange(16, dtype=np.int32)[::-1].copy())
+    ti.algorithms.parallel_sort(keys, keys)
+    assert keys.to_numpy().tolist() == list(range(16))

@@ -269,3 +269,19 @@ def test_copies():
     a.fill(2.0)
     assert shallow.to_numpy().tolist() == [2.0] * 3
     assert deep.to_numpy().tolist() == [0.0] * 3
+
+
+def test_arrays_of_dates_are_rejected_like_those_of_other_types():
+    @ti.kernel
+    def f(a: ti.types.ndarray()):
+        pass
+
+    for values in (np.zeros(4, "M8[s]"), np.zeros(4, "m8[s]"), np.zeros(4, "S3")):
+        with pytest.raises(ti.TaichiRuntimeTypeError, match="Invalid type for argument a, got ndarray of"):
+            f(values)
+
+
+@pytest.mark.parametrize("ndim", [-1, 9, 1.5, "2"])
+def test_the_number_of_axes_is_checked(ndim):
+    with pytest.raises(ValueError, match="`ndim` must be 0 to 8"):
+        ti.types.ndarray(ndim=ndim)

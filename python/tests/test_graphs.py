@@ -181,3 +181,16 @@ def test_options_of_arguments() -> None:
         ti.graph.Arg(kind.MATRIX, "a", ti.math.mat2, element_shape=(2, 2))
     with pytest.raises(ti.TaichiRuntimeError, match="Invalid argument: fmt"):
         ti.graph.Arg(kind.TEXTURE, "a", ndim=2, fmt=ti.Format.r32f)
+
+
+def test_a_sequence_cannot_contain_itself():
+    first, second = ti.graph.GraphBuilder(), ti.graph.GraphBuilder()
+    first.append(second)
+    for outer, inner in ((first, first), (second, first)):
+        with pytest.raises(RuntimeError, match="cannot contain itself"):
+            outer.append(inner)
+
+
+def test_the_arguments_of_a_graph_are_a_dictionary():
+    with pytest.raises(RuntimeError, match="needs a dictionary of arguments, not NoneType"):
+        ti.graph.GraphBuilder().compile().run(None)

@@ -414,7 +414,9 @@ def test_set_image_takes_fields_with_an_offset(dtype: Any, white: int, fast: boo
                 gui.set_image(gray)
         else:
             gui.set_image(gray)
-            assert np.array_equal(gui.get_image(), np.repeat(expected[:, :, None], 4, 2))
+            channels = np.repeat(expected[:, :, None], 4, 2)
+            channels[:, :, 3] *= not dtype.is_float  # as in Taichi
+            assert np.array_equal(gui.get_image(), channels)
 
 
 @pytest.mark.parametrize("fast_gui", [False, True])
@@ -619,6 +621,20 @@ def test_shapes_are_drawn_fast() -> None:
         gui.line(at, (at[0] + 0.01, at[1]))
         gui.triangle(at, (at[0] + 0.01, at[1]), (at[0], at[1] + 0.01))
     assert time.perf_counter() - started < 5.0
+
+
+@pytest.mark.parametrize("numbers", [(float("nan"), 1), (0, float("inf")), (0, 1, float("nan"))])
+def test_sliders_have_finite_bounds(gui: Any, numbers: tuple[float, ...]) -> None:
+    with pytest.raises(ValueError, match="must be finite"):
+        gui.slider("speed", *numbers)
+    # The frame is drawn: no slider was added.
+    gui.get_image()
+
+
+@pytest.mark.parametrize("limit", [-1, float("nan"), "fast"])
+def test_a_wrong_fps_limit_is_rejected(gui: Any, limit: Any) -> None:
+    with pytest.raises(ValueError, match="`fps_limit` must be a number of frames per second"):
+        gui.fps_limit = limit
 
 
 def test_color_conversions() -> None:

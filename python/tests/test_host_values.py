@@ -147,6 +147,34 @@ def test_integers_wrap_with_a_warning_in_taichi_programs(tmp_path: Path) -> None
     assert done.stdout.splitlines() == ["128 -1 -56 5 -1 -1 255007 7", "44 field x: -128 is out of range for u8 and wraps"]
 
 
+def test_numpy_fractions_are_truncated_as_in_taichi(tmp_path: Path) -> None:
+    x = ti.field(ti.i32, 2)
+    x.fill(np.float32(2.75))
+    assert x[0] == 2
+    with pytest.raises(ti.WujiError, match="cannot be converted into required type i32"):
+        x[0] = np.float32(2.75)
+    done = run(
+        tmp_path,
+        """
+        import wuji.compat.taichi
+        import numpy as np
+        import taichi as ti
+
+        ti.init(arch=ti.cpu, offline_cache=False, verbose=False)
+        x, a = ti.field(ti.i32, 2), ti.ndarray(ti.u8, 2)
+        x[0] = np.float32(-3.75)
+        a[1] = np.float16(2.5)
+        print(x[0], a[1])
+        for bad in (2.5, np.float64(2.5), np.float32("nan"), "a"):
+            try:
+                x[1] = bad
+            except TypeError:
+                print("refused")
+        """,
+    )
+    assert done.stdout.split() == ["-3", "2", *["refused"] * 4]
+
+
 def test_shapes_may_be_arrays_and_vectors() -> None:
     for shape in (np.array([2, 3]), [2, 3], (np.int32(2), np.int64(3)), ti.Vector([2, 3])):
         assert ti.field(ti.i32, shape=shape).shape == ti.ndarray(ti.i32, shape).shape == (2, 3)

@@ -238,6 +238,20 @@ def test_a_list_as_a_template_is_compiled_for_its_elements():
         assert total(fields) == 20 * k + 1
 
 
+def test_a_list_that_contains_itself_is_no_template():
+    init()
+
+    @ti.kernel
+    def run(items: ti.template()):
+        pass
+
+    endless: list[Any] = []
+    endless.append(endless)
+    for items in (endless, (1, endless)):
+        with pytest.raises(TypeError, match="contains itself"):
+            run(items)
+
+
 def test_objects_without_weak_references_are_kept():
     class Plain:
         __slots__ = ("n",)

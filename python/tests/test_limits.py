@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import threading
 import time
 
 import numpy as np
@@ -146,6 +147,34 @@ def test_recursion_with_large_matrices_is_refused():
         run()
 
 
+@pytest.mark.parametrize("threads", [1, 3])
+def test_large_frames_run_on_threads_with_small_stacks(threads):
+    start(cpu_max_num_threads=threads)
+    n = 140
+    x = ti.field(ti.f64, 300)
+
+    @ti.kernel
+    def run(k: ti.i32):
+        for i in x:
+            m = ti.Matrix.zero(ti.f64, n, n)
+            for a in range(n):
+                for b in range(n):
+                    m[(a + k) % n, (b * 3 + i) % n] = a * n + b + i
+            x[i] = m[i % n, k]
+
+    run(5)
+    expected = x.to_numpy()
+    x.fill(0)
+    size = threading.stack_size(128 << 10)
+    try:
+        thread = threading.Thread(target=run, args=(5,))
+        thread.start()
+    finally:
+        threading.stack_size(size)
+    thread.join()
+    assert np.array_equal(x.to_numpy(), expected) and expected.any()
+
+
 def test_recursion_with_spilled_matrices_is_refused_or_runs():
     @ti.real_func
     def deep(n: ti.i32, x: ti.f64) -> ti.f64:
@@ -180,6 +209,59 @@ def test_a_time_limit_holds_for_any_number_of_iterations(exponent):
     started = time.monotonic()
     with pytest.raises(RuntimeError, match="W0409"):
         run(2**exponent)
+    assert time.monotonic() - started < 5
+
+
+@ti.real_func
+def fibonacci(n: ti.i32) -> ti.i32:
+    r = n
+    if n > 1:
+        r = fibonacci(n - 1) + fibonacci(n - 2)
+    return r
+
+
+@ti.real_func
+def waves(depth: ti.i32, n: ti.i64) -> ti.f64:
+    r = 0.0
+    for i in range(n):
+        r += ti.sin(r + i)
+    if depth > 0:
+        r += waves(depth - 1, n)
+    return r
+
+
+def many_calls(x) -> None:
+    @ti.kernel
+    def run(n: ti.i32):
+        for i in range(2**40):
+            x[i & 3] += fibonacci(n)
+
+    run(22)
+
+
+def deep_calls(x) -> None:
+    @ti.kernel
+    def run():
+        x[0] = fibonacci(60)
+
+    run()
+
+
+def long_calls(x) -> None:
+    @ti.kernel
+    def run():
+        x[0] = ti.i32(waves(2, 2**40))
+
+    run()
+
+
+@pytest.mark.parametrize("run", [many_calls, deep_calls, long_calls])
+def test_a_time_limit_holds_in_recursive_functions(run):
+    start(time_limit=0.2)
+    x = ti.field(ti.i32, 4)
+    started = time.monotonic()
+    with pytest.raises(RuntimeError, match="W0409"):
+        run(x)
     assert time.monotonic() - started < 5
 
 

@@ -565,3 +565,47 @@ def test_typed_constants_of_kernels_are_promoted() -> None:
         return (double * 2)[0] + half[0]
 
     assert f() == 0.2 + np.float32(np.float16(0.1))
+
+
+def test_large_matrices_live_across_parallel_loops():
+    big = ti.types.matrix(17, 16, ti.i32)
+    long = ti.types.vector(300, ti.i32)
+    x = ti.field(ti.i32, 300)
+
+    @ti.kernel
+    def assigned() -> big:
+        m = big(0)
+        for i in range(17):
+            for j in range(16):
+                m[i, j] = i * j
+        return m
+
+    @ti.kernel
+    def kept(m: big, again: ti.i32) -> big:
+        n = m * 2
+        if again:
+            for i in x:
+                x[i] = i
+            n[1, 2] = 100
+            for i in x:
+                x[i] += n[1, 2]
+            n += m
+        return n + m
+
+    @ti.kernel
+    def read(v: long) -> ti.i32:
+        s = 0
+        for i in range(300):
+            s += v[i]
+        for i in x:
+            x[i] = v[i]
+        return s
+
+    assert (assigned().to_numpy() == np.outer(np.arange(17), np.arange(16))).all()
+    ones = big(1)
+    expected = np.full((17, 16), 4)
+    expected[1, 2] = 102
+    assert (kept(ones, 1).to_numpy() == expected).all()
+    assert x[7] == 107
+    assert (kept(ones, 0).to_numpy() == 3).all()
+    assert read(long(list(range(300)))) == 44850 == x.to_numpy().sum()

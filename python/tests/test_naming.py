@@ -20,6 +20,9 @@ def test_fields_are_named_after_variables():
     assert (first.name, second.name, third[0].name) == ("first", "second", "third")
     p, q = ti.field(ti.f32, 4), ti.Vector.field(2, ti.f32, 4)
     assert (p.name, q.name) == ("p", "q")
+    try: behind = ti.field(ti.f32, 4)  # noqa: E701  # fmt: skip
+    finally: pass  # noqa: E701  # fmt: skip
+    assert behind.name == "behind"
     u, w = (ti.field(ti.f32, 4) for _ in range(2))
     assert (u.name, w.name) == ("", "")
 

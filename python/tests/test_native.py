@@ -336,7 +336,7 @@ def test_copies_between_layouts(w: n.World) -> None:
     b.copy_from(s)
     out = np.empty((4, 6), np.float32)
     b.read_into(out)
-    assert out[0, 1] == 7.0 and (out == 0).sum() == 3 and (out == -1).sum() == 20
+    assert out[0, 1] == 7.0 and (out == 0).sum() == 23
     fails("W0112", lambda: a.copy_from(dense(w, "f32", 6, 4)))
     fails("W0112", lambda: a.copy_from(dense(w, "i32", 4, 6)))
     a.copy_from(a)

@@ -136,6 +136,56 @@ def test_odd_values_raise_errors_of_the_package(calls: Callable[[], dict[str, Ca
     assert raw == []
 
 
+def test_integers_beyond_all_floats_are_errors_of_the_package() -> None:
+    huge = 10**400
+
+    @ti.kernel
+    def scalar(a: ti.f32) -> ti.f32:
+        return a
+
+    @ti.kernel
+    def vector(a: ti.types.vector(2, ti.f32)) -> ti.f32:
+        return a.sum()
+
+    @ti.kernel
+    def constant() -> ti.f32:
+        return float(10**400)
+
+    for call in (
+        lambda: scalar(huge),
+        lambda: vector([huge, 1.0]),
+        constant,
+        lambda: ti.Vector([huge, 1.0]),
+        lambda: ti.sqrt(huge),
+        lambda: ti.exp(huge),
+        lambda: ti.sin(ti.Vector([huge, 1])),
+    ):
+        with pytest.raises(ti.WujiError, match="exceeded the range of f64|cannot be converted into required type"):
+            call()
+
+
+def test_messages_name_no_class_of_the_compiler() -> None:
+    x = ti.field(ti.i32, 8)
+
+    @ti.kernel
+    def call(case: ti.template(), a: ti.i32) -> ti.i32:
+        if ti.static(case == 0):
+            x[0] = divmod(a, 2)[0]
+        if ti.static(case == 1):
+            x[0] = a()
+        if ti.static(case == 2):
+            x[0] = ti.Matrix.identity(ti.i32, a).sum()
+        if ti.static(case == 3):
+            x[0] = int(a, 10)
+        return 0
+
+    for case in range(4):
+        with pytest.raises(TypeError) as raised:
+            call(case, 5)
+        assert "Expr" not in str(raised.value) and "locals" not in str(raised.value)
+        assert "a run-time value" in str(raised.value) or "int() takes" in str(raised.value)
+
+
 def test_errors_of_the_core_are_public() -> None:
     from wuji import _native
 

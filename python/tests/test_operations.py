@@ -90,3 +90,12 @@ def test_types_are_called_in_kernels_with_one_value() -> None:
 
     with pytest.raises(ti.TaichiSyntaxError, match="A primitive type can only decorate a single expression"):
         two()
+
+
+def test_extremes_of_several_numbers_combine_from_the_right():
+    @ti.kernel
+    def f() -> ti.i64:
+        # From the left, -1 would first become the largest unsigned number.
+        return ti.max(ti.i32(-1), ti.u32(1), ti.i64(0))
+
+    assert f() == 1

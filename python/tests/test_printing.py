@@ -1,5 +1,7 @@
 """Output of `print` in kernels."""
 
+import re
+
 import pytest
 
 import wuji as ti
@@ -43,6 +45,44 @@ def test_python_format_specifications(capsys):
     assert capsys.readouterr().out == "[  255] [255 ] [ff] [   0.500] [5.000e-01] [0.5] [[   0.5,    0.5]] [1,099,511,627,776]\n"
 
 
+def test_printf_formats(capsys):
+    @ti.kernel
+    def f(n: ti.i32, x: ti.f32):
+        print("n=%d x=%.2f %s 100%%" % (n, x, "end"))
+        print("[%5d] [%-4i] [%x] [%#o] [%05d] [%+d] [%8.3f] [%e]" % (n, n, n, n, n, n, x, x))
+        print("%d %f %s" % (x + 1.25, n, ti.Vector([n, n])), "%(a)d-%(b)s" % {"a": n, "b": 2})
+        print("%s" % n, "%3d|" % 7)
+
+    f(255, 0.5)
+    assert capsys.readouterr().out.splitlines() == [
+        "n=255 x=0.50 end 100%",
+        "[  255] [255 ] [ff] [0o377] [00255] [+255] [   0.500] [5.000000e-01]",
+        "1 255.000000 [255, 255] 255-2",
+        "255   7|",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("expression", "error", "message"),
+    [
+        ('"%d %d" % (n,)', ti.TaichiTypeError, "there is no value for `%d`: not enough arguments for format string"),
+        ('"%d" % (n, n)', ti.TaichiTypeError, "not all arguments converted"),
+        ('"%(a)d" % {"b": n}', ti.TaichiTypeError, "needs a dictionary with the key 'a'"),
+        ('"%c" % n', ti.TaichiTypeError, "`%c` is not a format of run-time values"),
+        ('"%.3d" % n', ti.TaichiTypeError, "`%.3d` has a precision"),
+        ('"{} {}".format(n)', IndexError, "there is no value for replacement 1"),
+        ('"{a}".format(n)', ti.TaichiTypeError, "`format` has no value named 'a'"),
+    ],
+)
+def test_mistakes_in_formats(expression, error, message, tmp_path):
+    path = tmp_path / "formats.py"
+    path.write_text(f"import wuji as ti\n@ti.kernel\ndef f(n: ti.i32):\n    print({expression})\n")
+    program = {}
+    exec(compile(path.read_text(), str(path), "exec"), program)
+    with pytest.raises(error, match=re.escape(message)):
+        program["f"](1)
+
+
 def test_assertion_messages_are_formatted():
     ti.init(arch=ti.cpu, debug=True, offline_cache=False, verbose=False)
 
@@ -52,6 +92,13 @@ def test_assertion_messages_are_formatted():
 
     with pytest.raises(ti.TaichiAssertionError, match="x is 0.25,  2.5e-01"):
         f(0.25)
+
+    @ti.kernel
+    def g(n: ti.i32, x: ti.f32):
+        assert x > 1, "%d: x is %.2f" % (n, x)
+
+    with pytest.raises(ti.TaichiAssertionError, match="3: x is 0.25"):
+        g(3, 0.25)
 
 
 def test_serial_lines_print_in_order(capsys):
@@ -132,3 +179,12 @@ def test_nodes_and_sparse_fields_print_as_in_taichi():
     assert str(x) == str(x.to_numpy())
     # It would need 256 MiB.
     assert str(y) == "<ti.field y f32, shape (8192, 8192)>"
+
+
+def test_a_kernel_prints_to_the_standard_output_only():
+    @ti.kernel
+    def say():
+        print(1, file=3)
+
+    with pytest.raises(TypeError, match="`print` takes no `file`"):
+        say()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -300,3 +301,85 @@ def test_a_loop_that_cannot_handle_words_warns_with_the_reason() -> None:
     with pytest.warns(RuntimeWarning, match="kernel `other`: it is not a parallel loop over an array of single bits"):
         other()
     assert x[0, 4] == 1 and y[3, 0] == 3
+
+
+@pytest.mark.parametrize(("size", "word"), [((64, 32), 32), ((40, 64), 32), ((40, 96), 32), ((7, 192), 64), ((7, 24), 8), ((7, 48), 16)])
+def test_life_with_periodic_neighbours(size: tuple[int, int], word: int) -> None:
+    n, m = size
+    x, y = ti.field(quant.int(1, False)), ti.field(quant.int(1, False))
+    for field in (x, y):
+        ti.root.dense(ti.ij, (n, m // word)).quant_array(ti.j, word, max_num_bits=word).place(field)
+
+    @ti.kernel
+    def start():
+        for i, j in x:
+            x[i, j] = ti.cast((i * 5 + j * 3 + i * j) % 7 < 3, ti.u32)
+
+    @ti.kernel
+    def step():
+        ti.loop_config(bit_vectorize=True)  # a warning is an error
+        for i, j in x:
+            count = ti.u32(0)
+            for k, l in ti.static(ti.ndrange((-1, 2), (-1, 2))):
+                if ti.static(k != 0 or l != 0):
+                    count += x[(i + k) % n, (j + l) % m]
+            y[i, j] = (count == 3) | ((count == 2) & (x[i, j] == 1))
+
+    start()
+    expected = x.to_numpy()
+    for _ in range(5):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            step()
+        x.copy_from(y)
+        around = [np.roll(expected, (k, l), (0, 1)) for k in (-1, 0, 1) for l in (-1, 0, 1) if (k, l) != (0, 0)]
+        count = sum(around)
+        expected = ((count == 3) | ((count == 2) & (expected == 1))).astype(expected.dtype)
+    assert (x.to_numpy() == expected).all() and expected.any()
+
+
+@pytest.mark.parametrize("interpreter", [False, True])
+def test_debug_mode_reports_numbers_that_do_not_fit(interpreter: bool) -> None:
+    ti.init(arch=ti.cpu, debug=True, interpreter=interpreter, offline_cache=False, verbose=False)
+    x, y, bit = ti.field(quant.int(5)), ti.field(quant.fixed(8, max_value=1.0)), ti.field(quant.int(1, False))
+    place(4, x, y)
+    ti.root.quant_array(ti.i, 32, max_num_bits=32).place(bit)
+
+    @ti.kernel
+    def add(v: ti.i32):
+        x[1] += v
+
+    @ti.kernel
+    def store(v: ti.f32):
+        y[1] = v
+
+    @ti.kernel
+    def count():
+        for i in bit:
+            bit[i] = bit[i] + ti.u32(1)
+
+    add(10)
+    with pytest.raises(ti.TaichiAssertionError, match="field `x` cannot store 20: it has 5 bits"):
+        add(10)
+    store(1e-9)  # numbers near zero are common
+    with pytest.raises(ti.TaichiAssertionError, match="field `y` cannot store 1.5"):
+        store(1.5)
+    count()
+    with pytest.raises(ti.TaichiAssertionError, match="field `bit` cannot store 2"):
+        count()
+
+
+def test_lost_precision_is_reported_where_it_is_asked_for() -> None:
+    ti.init(arch=ti.cpu, check_precision=4, offline_cache=False, verbose=False)
+    x = ti.field(quant.fixed(8, max_value=1.0))
+    place(4, x)
+
+    @ti.kernel
+    def store(v: ti.f32):
+        x[1] = v
+
+    store(0.5)
+    store(0.0)
+    store(0.25001)
+    with pytest.raises(ti.TaichiAssertionError, match="field `x` cannot store 0.01: it becomes 0.0078125, a multiple of 0.0078125"):
+        store(0.01)

@@ -282,3 +282,37 @@ def test_sizes_as_declared() -> None:
     z = ti.field(quant.int(4))
     array.quant_array(ti.j, 8, max_num_bits=32).place(z)
     assert node._cell_size_bytes == 2 and array._cell_size_bytes == 4
+
+
+def test_words_are_nodes_between_fields_and_their_parents() -> None:
+    x, y = ti.field(quant.int(8)), ti.field(quant.int(8))
+    pack = ti.BitpackedFields(32)
+    pack.place(x)
+    block = ti.root.pointer(ti.i, 4)
+    block.dense(ti.i, 4).place(pack)
+    ti.root.pointer(ti.i, 4).quant_array(ti.i, 4, max_num_bits=32).place(y)
+
+    @ti.kernel
+    def write():
+        x[5] = 1
+        y[5] = 1
+
+    @ti.kernel
+    def active(i: ti.i32) -> ti.i32:
+        return ti.is_active(x.parent(3), i) + 10 * ti.is_active(y.parent(2), i) + 100 * ti.is_active(x.parent(), 4 * i)
+
+    @ti.kernel
+    def sums() -> ti.i32:
+        total = 0
+        for i in x.parent():
+            total += i
+        for i in x.parent(2):
+            total += 100 * i
+        return total
+
+    write()
+    assert (active(1), active(0), sums()) == (111, 0, 22 * 101)
+    assert str(x.snode) == "ti.root => pointer [4] => dense [16] => bit_struct [16] => place [16]"
+    assert x.parent().shape == (16,) and x.parent(3) is block
+    x.parent(3).deactivate_all()
+    assert active(1) == 10

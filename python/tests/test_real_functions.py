@@ -138,3 +138,26 @@ def test_results_need_an_annotation():
 
     with pytest.raises(ti.TaichiSyntaxError, match="A function with a return value must be annotated with a return type"):
         g()
+
+
+def test_a_recursive_function_that_is_inlined_is_named():
+    @ti.func
+    def direct(a):
+        return direct(a) + 1
+
+    @ti.func
+    def nested(a):
+        r = 0
+        for i in range(2):
+            if a > i:
+                r += (nested(a - 1) + 1) * 2
+        return r
+
+    for function, name in ((direct, "direct"), (nested, "nested")):
+
+        @ti.kernel
+        def run(a: ti.i32) -> ti.i32:
+            return function(a)  # noqa: B023
+
+        with pytest.raises(ti.TaichiCompilationError, match=f"{name}.* recursive"):
+            run(1)

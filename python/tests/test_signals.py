@@ -323,6 +323,46 @@ def test_a_fork_during_a_compilation_of_another_thread_does_not_block_the_child(
     assert done.stdout.split() == ["1"] * 8, done.stdout + done.stderr
 
 
+@pytest.mark.parametrize("use", ["say(3)", "x.to_numpy(); x.fill(3)", "ti.init(arch=ti.cpu, offline_cache=False, verbose=False)"])
+def test_daemon_threads_that_use_a_world_do_not_disturb_the_exit(use):
+    done = program(f"""
+        @ti.kernel
+        def say(n: ti.i32):
+            for i in range(n):
+                print(i)
+
+        x = ti.field(ti.i32, 8)
+
+        def work():
+            while True:
+                {use}
+
+        for _ in range(6):
+            threading.Thread(target=work, daemon=True).start()
+        time.sleep(0.5)
+    """)
+    assert done.returncode == 0, done.stderr
+    assert "Fatal" not in done.stderr and "panicked" not in done.stderr
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 13), reason="the module for subinterpreters has another name")
+def test_kernels_are_compiled_after_the_exit_of_a_subinterpreter():
+    done = program("""
+        import _xxsubinterpreters as interpreters
+
+        other = interpreters.create()
+        interpreters.run_string(other, "import wuji")
+        interpreters.destroy(other)
+
+        @ti.kernel
+        def answer() -> ti.i32:
+            return 42
+
+        print(answer())
+    """)
+    assert done.stdout.split() == ["42"], done.stderr
+
+
 PRINTING = """
 @ti.kernel
 def say():

@@ -371,3 +371,121 @@ def test_particles_are_sorted_into_lists_of_blocks_of_a_grid_with_an_offset() ->
     build()
     use()
     assert total[None] == sum(range(32))
+
+
+def test_appended_values_are_those_of_all_fields():
+    ids, mass = ti.field(ti.i32), ti.field(ti.f32, needs_grad=True)
+    lists = ti.root.dense(ti.i, 3).dynamic(ti.j, 8)
+    lists.place(ids, mass, mass.grad)
+    particle = ti.types.struct(id=ti.i32, at=ti.types.vector(2, ti.f32))
+    particles = particle.field()
+    bins = ti.root.dynamic(ti.i, 8)
+    bins.place(particles)
+
+    @ti.kernel
+    def run():
+        ti.append(lists, ti.Vector([1]), [4, 2.5])
+        ti.append(bins, [], particle(7, ti.Vector([1.0, 2.0])))
+
+    run()
+    assert (ids[1, 0], mass[1, 0]) == (4, 2.5)
+    assert particles[0].id == 7
+    assert list(particles[0].at) == [1.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    ("case", "error", "message"),
+    [
+        (0, IndexError, "`append` of .* takes 1 index, not 0"),
+        (1, IndexError, "`append` of .* takes 1 index, not 2"),
+        (2, IndexError, "`append` of .* takes 1 index, not 2"),
+        (3, TypeError, "only works on dynamic nodes"),
+        (4, TypeError, "needs an element for each field in it: 1 values, not 2"),
+        (5, TypeError, "needs an element for each field in it: 1 values, not 0"),
+        (6, IndexError, "`length` of .* takes 1 index, not 0"),
+        (7, IndexError, "`length` of .* takes 1 index, not 2"),
+        (8, TypeError, "needs SNodes or fields, not the number 1"),
+        (9, ti.TaichiSyntaxError, "can only be called from Python"),
+        (10, ti.TaichiSyntaxError, "can only be called from Python"),
+    ],
+)
+def test_wrong_uses_of_nodes_are_errors_of_the_frontend(case, error, message):
+    x = ti.field(ti.i32)
+    node = ti.root.dense(ti.i, 3).dynamic(ti.j, 8)
+    node.place(x)
+
+    @ti.kernel
+    def run():
+        if ti.static(case == 0):
+            ti.append(node, [], 1)
+        if ti.static(case == 1):
+            ti.append(node, [0, 1], 1)
+        if ti.static(case == 2):
+            ti.append(x, [0, 1], 1)
+        if ti.static(case == 3):
+            ti.append(node.parent(), 0, 1)
+        if ti.static(case == 4):
+            ti.append(node, 0, [1, 2])
+        if ti.static(case == 5):
+            ti.append(node, 0, [])
+        if ti.static(case == 6):
+            ti.length(node, [])
+        if ti.static(case == 7):
+            ti.length(node, [0, 1])
+        if ti.static(case == 8):
+            ti.rescale_index(1, node, [0])
+        if ti.static(case == 9):
+            ti.root.dense(ti.i, 4)
+        if ti.static(case == 10):
+            node.dense(ti.i, 4)
+
+    with pytest.raises(error, match=message):
+        run()
+
+
+def test_deactivation_of_a_dense_cell_has_no_effect():
+    block = ti.root.pointer(ti.i, 4)
+    inner = block.dense(ti.i, 4)
+    x = ti.field(ti.i32)
+    inner.place(x)
+
+    @ti.kernel
+    def f(i: ti.i32):
+        x[i] = 7
+        ti.deactivate(inner, [i])
+
+    f(5)
+    assert x[5] == 7
+
+
+def test_coordinates_of_cells_may_be_floats():
+    block = ti.root.pointer(ti.ij, 4)
+    x = ti.field(ti.i32)
+    block.place(x)
+    items = ti.field(ti.i32)
+    ti.root.dense(ti.i, 4).dynamic(ti.j, 8).place(items)
+
+    @ti.kernel
+    def f(at: ti.math.vec2, i: ti.f32) -> ti.i32:
+        ti.activate(block, at)
+        ti.activate(block, [1.0, at.y])
+        ti.append(items.parent(), i, 3)
+        return ti.is_active(block, [at.x, 1.75]) + 2 * ti.length(items.parent(), i + 0.25)
+
+    assert f(ti.math.vec2(2.9, 1.2), 3.5) == 3
+    assert x.parent()._num_dynamically_allocated == 2 and items[3, 0] == 3
+
+
+@pytest.mark.parametrize("target", ["dense", "pointer"])
+def test_a_copy_of_a_sparse_field_has_no_old_elements(target):
+    x, y, other = ti.field(ti.i32), ti.Vector.field(2, ti.i32), ti.field(ti.i32)
+    from_x, from_y = ti.field(ti.i32), ti.Vector.field(2, ti.i32)
+    getattr(ti.root, target)(ti.i, 4).dense(ti.i, 2).place(x, y, other)
+    ti.root.pointer(ti.i, 4).dense(ti.i, 2).place(from_x, from_y)
+    x[1], y[1], other[1], x[4] = 1, [1, 2], 3, 9
+    from_x[4], from_y[5] = 2, [5, 6]
+    x.copy_from(from_x)
+    y.copy_from(from_y)
+    assert x.to_numpy().tolist() == [0, 0, 0, 0, 2, 0, 0, 0]
+    assert y.to_numpy()[:, 1].tolist() == [0, 0, 0, 0, 0, 6, 0, 0]
+    assert other[1] == 3

@@ -233,3 +233,84 @@ def test_shapes_of_arrays_are_value_and_assertion_errors(kind):
     for x in (ti.field(ti.f32, (2, 2)), ti.Matrix.field(2, 2, ti.f32, ())):
         with pytest.raises(kind, match=r"ti.field shape \(2, 2\) does not match the numpy array shape \(4,\)"):
             x.from_numpy(np.zeros(4, np.float32))
+
+
+def test_extents_are_any_integers():
+    two = np.int64(2)
+    assert ti.Vector.field(two, ti.f32, np.int32(3)).n == 2
+    assert ti.types.matrix(two, np.uint8(3), ti.f32) == ti.types.matrix(2, 3, ti.f32)
+    assert type(ti.types.vector(two, ti.f32).n) is int
+    for bad in (2.0, True, np.array([2]), 0, np.int64(-1)):
+        with pytest.raises(ti.TaichiTypeError, match="the extents of a vector or matrix must be"):
+            ti.types.vector(bad, ti.f32)
+
+
+def test_dictionaries_in_structs_are_structs():
+    for s in (ti.Struct({"a": 1, "b": {"c": 2, "d": {"e": ti.Vector([3, 4])}}}), ti.Struct(a=1, b=dict(c=2, d=dict(e=ti.Vector([3, 4]))))):
+        assert s.b.c == 2 and list(s.b.d.e) == [3, 4]
+        assert s.to_dict() == {"a": 1, "b": {"c": 2, "d": {"e": [3, 4]}}}
+        s.b.c = 7
+        assert s.b.c == 7
+
+
+@pytest.mark.parametrize("kind", [TypeError, ti.TaichiSyntaxError])
+def test_missing_arguments_of_real_functions_are_syntax_errors(kind):
+    @ti.real_func
+    def f(a: ti.i32) -> ti.i32:
+        return a
+
+    @ti.kernel
+    def few() -> ti.i32:
+        return f()
+
+    @ti.kernel
+    def many() -> ti.i32:
+        return f(1, 2)
+
+    with pytest.raises(kind, match="missing"):
+        few()
+    with pytest.raises(kind, match="Too many arguments"):
+        many()
+
+
+@pytest.mark.parametrize("kind", [TypeError, ValueError])
+def test_argument_packs_are_no_members_of_structs(kind):
+    with pytest.raises(kind, match="not a scalar, vector, matrix or struct type"):
+        ti.types.struct(p=ti.types.argpack(a=ti.i32))
+
+
+def test_ancestors_equal_nodes():
+    x = ti.field(ti.i32)
+    block = ti.root.pointer(ti.i, 4)
+    block.dense(ti.i, 2).place(x)
+    y = ti.field(ti.i32, 3)
+    assert x.snode.parent(0) == x.snode and x.snode == x.snode and hash(x.snode) == hash(x.snode)
+    assert x.snode != y.snode and x.snode != x.parent()
+    assert x.parent(2) == block and block != ti.root
+    assert x.parent(3) == ti.root == ti.root and y.parent(2) == ti.root
+    assert x.snode._path_from_root()[0] == ti.root
+
+
+def test_gray_float_fields_have_no_alpha_in_windows():
+    def alpha(image):
+        gui = ti.GUI(res=(4, 4), show_gui=False)
+        gui.set_image(image)
+        assert gui.get_image()[..., :3].min() > 0
+        return gui.get_image()[0, 0, 3]
+
+    x, y = ti.field(ti.f32, (4, 4)), ti.field(ti.u8, (4, 4))
+    x.fill(0.5)
+    y.fill(255)
+    assert (alpha(x), alpha(y), alpha(x.to_numpy())) == (0, 1, 0.5)
+
+
+def test_grouped_loops_have_one_variable():
+    x = ti.field(ti.f32, (2, 2))
+
+    @ti.kernel
+    def f():
+        for i, j in ti.grouped(x):
+            x[i, j] = 1
+
+    with pytest.raises(ti.TaichiSyntaxError, match="Group for should have 1 loop target, found 2"):
+        f()

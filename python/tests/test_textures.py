@@ -261,3 +261,9 @@ def test_pixels_of_a_texture_are_constants() -> None:
         paint(texture)
         total(texture)
     assert loss[None] == 72.0 and x.grad[None] == 24.0
+
+
+def test_a_shape_that_is_none_is_rejected_like_that_of_a_field():
+    for shape in ("a", 1.5, (2.0, 2)):
+        with pytest.raises(ti.TaichiRuntimeTypeError, match="is not a valid shape"):
+            ti.Texture(ti.Format.r32f, shape)

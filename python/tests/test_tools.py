@@ -115,6 +115,14 @@ def test_other_formats_need_pillow(tmp_path: Path) -> None:
         assert np.array_equal(ti.tools.imread(file), image)
 
 
+def test_jpeg_keeps_most_of_a_picture(tmp_path: Path) -> None:
+    pytest.importorskip("PIL")
+    noise = picture(32, 32)
+    for file in (str(tmp_path / "x.jpg"), str(tmp_path / "y.JPEG")):
+        ti.tools.imwrite(noise, file)
+        assert np.abs(ti.tools.imread(file).astype(int) - noise).mean() < 4  # 50 with Pillow's defaults
+
+
 def test_imresize() -> None:
     image = np.array([[0, 1], [2, 3]])
     assert ti.tools.imresize(image, 4).tolist() == [[0, 0, 1, 1], [0, 0, 1, 1], [2, 2, 3, 3], [2, 2, 3, 3]]

@@ -195,7 +195,15 @@ def test_python_code_of_another_thread_is_no_part_of_a_kernel_that_is_compiled()
 
 
 def test_an_interrupt_at_any_line_leaves_no_kernel_open():
-    from wuji.lang import impl
+    from wuji.lang import context, impl
+
+    def compiles_elsewhere() -> bool:
+        """Whether another thread can compile."""
+        compiled = []
+        thread = threading.Thread(target=lambda: context.exclusively(lambda: compiled.append(True)), daemon=True)
+        thread.start()
+        thread.join(10)
+        return bool(compiled)
 
     def interrupt_at(number: int) -> Callable[[Any, str, Any], Any]:
         def trace(frame: Any, event: str, _: Any) -> Any:
@@ -225,6 +233,7 @@ def test_an_interrupt_at_any_line_leaves_no_kernel_open():
         finally:
             sys.settrace(None)
         assert not impl.inside_kernel(), line
+        assert compiles_elsewhere(), line
         if done:
             break
     assert done and line > 20

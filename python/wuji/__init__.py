@@ -135,8 +135,9 @@ from .lang.ops import (
     zero,
 )
 from .lang.runtime import World, async_flush, cfg, cuda_stream, finish_compiling, flow_graph, init, reset, sync
-from .lang.snode import Axis as _Axis
-from .lang.snode import FieldsBuilder, SNode, axes, deactivate_all_snodes, root
+from .lang.extents import Axis as _Axis
+from .lang.extents import axes
+from .lang.snode import FieldsBuilder, SNode, deactivate_all_snodes, root
 from .lang.static import static, static_assert, static_print
 from .lang.struct import Struct, dataclass
 

@@ -5,12 +5,14 @@ Types are spelled as in the text of the IR: ``"f32"``, ``"i64x3"``, ``"f32x2x3"`
 
 import builtins
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias, final
+from typing import Any, TypeAlias, TypeVar, final
 
 import numpy as np
 import numpy.typing as npt
 
 from .exceptions import NativeError as NativeError
+
+_Result = TypeVar("_Result")
 
 __version__: str
 
@@ -32,6 +34,7 @@ class World:
         seed: int = 0,
         debug: bool = False,
         check_reads: bool = False,
+        check_precision: int | None = None,  # significant bits
         deterministic: bool = False,
         memory_limit: int | None = None,
         cache: str | None = None,  # None: the default folder; "off"; else a folder
@@ -227,6 +230,14 @@ class Field:
     def length(self, index: tuple[int, ...]) -> int: ...
     def count_active(self) -> int: ...
     def active(self) -> list[tuple[int, ...]]: ...
+    def packed_bits(self) -> PackedBits | None:
+        """Copy the bits of a quantized field, and of the fields that share its exponent. Return None for other fields."""
+
+@final
+class PackedBits:
+    """The bits of a quantized field at some time, and of the fields that share its exponent."""
+
+    def restore(self) -> None: ...
 
 @final
 class Ndarray:
@@ -255,6 +266,9 @@ class Ndarray:
 
 def before_exit() -> None:
     """Stop background compilation. Called at exit."""
+
+def locked(lock: Any, work: Callable[[], _Result]) -> _Result:
+    """Call a function while a lock is held. Nothing can come between the two, neither a signal handler nor a trace function."""
 
 def describe_array(value: object) -> tuple[str, tuple[int, ...], bool, bool] | None:
     """Describe an array: scalar type, shape, C-contiguous, writable.

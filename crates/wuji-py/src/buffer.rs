@@ -3,7 +3,7 @@
 use crate::dlpack::{self, Consumer};
 use crate::error::raised;
 use crate::ndarray::Ndarray;
-use pyo3::exceptions::{PyBufferError, PyTypeError};
+use pyo3::exceptions::{PyBufferError, PyTypeError, PyValueError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyTuple};
@@ -183,6 +183,8 @@ impl<'py> BorrowedArray<'py> {
                 Err(error)
                     if error.is_instance_of::<PyBufferError>(value.py())
                         || error.is_instance_of::<PyTypeError>(value.py()) => {}
+                // NumPy cannot name the type of the elements, such as dates.
+                Err(error) if error.is_instance_of::<PyValueError>(value.py()) => return Ok(None),
                 found => return found,
             }
         }

@@ -361,7 +361,7 @@ pub(crate) unsafe fn export<'py>(
 unsafe extern "C" fn release(managed: *mut Managed) {
     // SAFETY: the context is the box from `export`, and the deleter is called once.
     let export = unsafe { Box::from_raw((*managed).context.cast::<Export>()) };
-    Python::attach(|_| drop(export));
+    crate::exit::attach(|_| drop(export));
 }
 
 /// The destructor of a capsule. It still has its name if the tensor was never consumed.

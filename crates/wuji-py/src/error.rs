@@ -16,7 +16,7 @@ pyo3::create_exception!(
 
 /// Converts a core error to an exception. Its text is the usual rendering; its parts are attributes.
 pub(crate) fn raised(error: &Error) -> PyErr {
-    Python::attach(|py| {
+    crate::exit::attach(|py| {
         let raised = NativeError::new_err(error.to_string());
         let value = raised.value(py);
         let at = error.at.as_ref();

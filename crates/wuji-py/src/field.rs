@@ -68,6 +68,19 @@ impl Field {
     }
 }
 
+/// A copy of a packed field.
+#[pyclass(frozen, module = "wuji._native")]
+pub(crate) struct PackedBits {
+    bits: dynamic::PackedBits,
+}
+
+#[pymethods]
+impl PackedBits {
+    fn restore(&self, py: Python<'_>) -> PyResult<()> {
+        waiting(py, || self.bits.restore())
+    }
+}
+
 #[pymethods]
 impl Field {
     #[getter]
@@ -198,6 +211,11 @@ impl Field {
 
     fn copy_from(&self, py: Python<'_>, other: &Field) -> PyResult<()> {
         waiting(py, || self.field.copy_from(&other.field))
+    }
+
+    fn packed_bits(&self, py: Python<'_>) -> PyResult<Option<PackedBits>> {
+        let bits = waiting(py, || self.field.packed_bits())?;
+        Ok(bits.map(|bits| PackedBits { bits }))
     }
 
     fn is_active(&self, py: Python<'_>, index: &Bound<'_, PyTuple>) -> PyResult<bool> {

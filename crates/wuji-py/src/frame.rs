@@ -207,7 +207,7 @@ impl Frame {
 
     /// Works on the pixels without the GIL.
     fn draw<R: Send>(&self, py: Python<'_>, work: impl Send + FnOnce(&mut Surface) -> R) -> R {
-        py.detach(|| work(&mut self.surface()))
+        crate::exit::detach(py, || work(&mut self.surface()))
     }
 
     fn surface(&self) -> MutexGuard<'_, Surface> {

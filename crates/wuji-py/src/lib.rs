@@ -16,6 +16,7 @@ mod canvas;
 mod convert;
 mod dlpack;
 mod error;
+mod exit;
 mod field;
 mod frame;
 mod graph;
@@ -37,12 +38,6 @@ mod world;
 
 use pyo3::prelude::*;
 
-/// Stops background compilation. Python calls it at exit, before it unloads libraries.
-#[pyfunction]
-fn before_exit(py: Python<'_>) {
-    py.detach(wuji::dynamic::before_exit);
-}
-
 /// Worlds, memory, a kernel builder, launches.
 #[pymodule]
 #[pyo3(name = "_native")]
@@ -59,6 +54,7 @@ fn native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<tune::Tuned>()?;
     m.add_function(wrap_pyfunction!(tune::tune_quant, m)?)?;
     m.add_class::<field::Field>()?;
+    m.add_class::<field::PackedBits>()?;
     m.add_class::<ndarray::Ndarray>()?;
     m.add_class::<builder::Builder>()?;
     m.add_class::<program::Program>()?;
@@ -75,7 +71,8 @@ fn native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<pictures::Recording>()?;
     m.add_function(wrap_pyfunction!(pictures::read_png, m)?)?;
     m.add_function(wrap_pyfunction!(pictures::write_png, m)?)?;
-    m.add_function(wrap_pyfunction!(before_exit, m)?)?;
+    m.add_function(wrap_pyfunction!(exit::before_exit, m)?)?;
+    m.add_function(wrap_pyfunction!(exit::locked, m)?)?;
     m.add_function(wrap_pyfunction!(world::cuda_devices, m)?)?;
     m.add_function(wrap_pyfunction!(buffer::describe_array, m)?)
 }

@@ -66,15 +66,15 @@ impl SparseMatrix {
         let data = match dtype {
             "f32" => {
                 let values = read::<f32>(values)?;
-                Data::F32(
-                    py.detach(|| from_triplets(rows, columns, &at_rows, &at_columns, &values))?,
-                )
+                Data::F32(crate::exit::detach(py, || {
+                    from_triplets(rows, columns, &at_rows, &at_columns, &values)
+                })?)
             }
             "f64" => {
                 let values = read::<f64>(values)?;
-                Data::F64(
-                    py.detach(|| from_triplets(rows, columns, &at_rows, &at_columns, &values))?,
-                )
+                Data::F64(crate::exit::detach(py, || {
+                    from_triplets(rows, columns, &at_rows, &at_columns, &values)
+                })?)
             }
             _ => {
                 return Err(PyValueError::new_err(format!(
@@ -129,7 +129,7 @@ impl SparseMatrix {
     }
 
     fn scaled(&self, py: Python<'_>, factor: f64) -> SparseMatrix {
-        py.detach(|| match &*locked(&self.data) {
+        crate::exit::detach(py, || match &*locked(&self.data) {
             Data::F32(m) => Data::F32(m.scaled(factor as f32)),
             Data::F64(m) => Data::F64(m.scaled(factor)),
         })
@@ -137,7 +137,7 @@ impl SparseMatrix {
     }
 
     fn transposed(&self, py: Python<'_>) -> SparseMatrix {
-        py.detach(|| match &*locked(&self.data) {
+        crate::exit::detach(py, || match &*locked(&self.data) {
             Data::F32(m) => Data::F32(m.transposed()),
             Data::F64(m) => Data::F64(m.transposed()),
         })
@@ -187,7 +187,7 @@ impl SparseMatrix {
         ) -> PyResult<()> {
             let x = read::<T>(x)?;
             // Other threads may run while the lock is held, but this does not wait for them.
-            let found = py.detach(|| {
+            let found = crate::exit::detach(py, || {
                 let data = locked(matrix);
                 let matrix = T::of(&data)?;
                 if x.len() != matrix.columns {
@@ -339,7 +339,7 @@ fn interruptible<R: Send + 'static>(
     work: impl FnOnce() -> R + Send + 'static,
 ) -> PyResult<R> {
     if entries < FEW_ENTRIES {
-        return Ok(py.detach(work));
+        return Ok(crate::exit::detach(py, work));
     }
     detached(py, || compute_aside(move || Ok(work())))?.or_raise()
 }

@@ -96,7 +96,7 @@ impl Ndarray {
             Store::Host(host) => host.ensure_open(),
             Store::Device { array, .. } => array.ensure_open(),
         }
-        .map_err(|error| Python::attach(|py| public(py, &error)))
+        .map_err(|error| crate::exit::attach(|py| public(py, &error)))
     }
 
     /// The world whose device holds the elements.

@@ -43,7 +43,7 @@ impl Recording {
     /// Adds a frame: rows of RGB from top to bottom.
     fn push(&self, py: Python<'_>, width: usize, height: usize, rgb: &[u8]) -> PyResult<()> {
         let picture = picture(width, height, rgb)?;
-        py.detach(|| {
+        crate::exit::detach(py, || {
             let mut recording = self
                 .recording
                 .lock()
@@ -57,7 +57,7 @@ impl Recording {
 
     /// Completes the file.
     fn finish(&self, py: Python<'_>) -> PyResult<()> {
-        py.detach(|| {
+        crate::exit::detach(py, || {
             let mut recording = self
                 .recording
                 .lock()
@@ -76,7 +76,7 @@ pub(crate) fn read_png(
     py: Python<'_>,
     path: PathBuf,
 ) -> PyResult<(u32, u32, usize, Bound<'_, PyBytes>)> {
-    let (width, height, channels, bytes) = py.detach(|| {
+    let (width, height, channels, bytes) = crate::exit::detach(py, || {
         let mut decoder = png::Decoder::new(BufReader::new(File::open(&path)?));
         decoder.set_transformations(png::Transformations::normalize_to_color8());
         let failed = |what: &dyn std::fmt::Display| {
@@ -114,7 +114,7 @@ pub(crate) fn write_png(
             return Err(PyValueError::new_err(what));
         }
     };
-    py.detach(|| {
+    crate::exit::detach(py, || {
         let failed = |e: png::EncodingError| {
             PyOSError::new_err(format!("cannot write {}: {e}", path.display()))
         };

@@ -28,12 +28,12 @@ pub(crate) fn detached<R: Send>(
     work: impl FnOnce() -> Result<R> + Send,
 ) -> PyResult<Result<R>> {
     if !on_main_thread() {
-        return Ok(py.detach(work));
+        return Ok(crate::exit::detach(py, work));
     }
-    let (outcome, exception) = py.detach(|| {
+    let (outcome, exception) = crate::exit::detach(py, || {
         let exception = RefCell::new(None);
         let handle_signals = || {
-            let handled = Python::attach(|py| py.check_signals());
+            let handled = crate::exit::attach(|py| py.check_signals());
             match handled {
                 Ok(()) => true,
                 Err(raised) => {

@@ -36,13 +36,13 @@ impl Window {
     /// Shows a frame. The first one opens the window.
     fn show(&self, py: Python<'_>, canvas: &Canvas) -> PyResult<()> {
         let picture = canvas.picture(py);
-        Ok(py.detach(|| self.viewer().show(&picture))?)
+        Ok(crate::exit::detach(py, || self.viewer().show(&picture))?)
     }
 
     /// Shows the frame of a `ui.Window`.
     fn show_frame(&self, py: Python<'_>, frame: &Frame) -> PyResult<()> {
         let picture = frame.picture(py);
-        Ok(py.detach(|| self.viewer().show(&picture))?)
+        Ok(crate::exit::detach(py, || self.viewer().show(&picture))?)
     }
 
     /// Returns the events since the last call.

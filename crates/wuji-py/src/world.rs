@@ -50,7 +50,7 @@ fn print_line(py: Python<'_>, line: &str) -> PyResult<()> {
 /// Lists the NVIDIA GPUs with name and compute capability. Raises without a driver.
 #[pyfunction]
 pub(crate) fn cuda_devices(py: Python<'_>) -> PyResult<Vec<(String, (u32, u32))>> {
-    let devices = py.detach(wuji::cuda_devices).or_raise()?;
+    let devices = crate::exit::detach(py, wuji::cuda_devices).or_raise()?;
     let devices = devices.into_iter();
     Ok(devices.map(|d| (d.name, d.capability)).collect())
 }
@@ -58,7 +58,7 @@ pub(crate) fn cuda_devices(py: Python<'_>) -> PyResult<Vec<(String, (u32, u32))>
 #[pymethods]
 impl World {
     #[new]
-    #[pyo3(signature = (*, interpreter=false, cuda=None, threads=None, math="default", seed=0, debug=false, check_reads=false, deterministic=false,
+    #[pyo3(signature = (*, interpreter=false, cuda=None, threads=None, math="default", seed=0, debug=false, check_reads=false, check_precision=None, deterministic=false,
         memory_limit=None, cache=None, cache_limit=None, log=None, tier=None, time_limit=None, wait_for_launches=None, libdevice=None, without=Vec::new(),
         lazy=false, window=None, printer=None, dropped=None))]
     fn new(
@@ -70,6 +70,7 @@ impl World {
         seed: u64,
         debug: bool,
         check_reads: bool,
+        check_precision: Option<u32>,
         deterministic: bool,
         memory_limit: Option<u64>,
         cache: Option<&str>,
@@ -85,23 +86,12 @@ impl World {
         printer: Option<Py<PyAny>>,
         dropped: Option<Py<PyAny>>,
     ) -> PyResult<World> {
-        let math = match math {
-            "strict" => Math::Strict,
-            "default" => Math::default(),
-            "fast" => Math::Fast,
-            other => {
-                return Err(unknown(
-                    "math mode",
-                    other,
-                    "`strict`, `default` and `fast`",
-                ));
-            }
-        };
         let mut builder = wuji::World::builder()
-            .math(math)
+            .math(math_mode(math)?)
             .seed(seed)
             .debug(debug)
             .check_reads(check_reads)
+            .check_precision(check_precision)
             .deterministic(deterministic);
         // Without it, the environment decides.
         if lazy {
@@ -133,12 +123,8 @@ impl World {
         if let Some(name) = log {
             builder = builder.log(level(name)?);
         }
-        match tier {
-            None => {}
-            Some("fast") => builder = builder.tier(Tier::Fast),
-            Some("best") => builder = builder.tier(Tier::Best),
-            Some("both") => builder = builder.tier(Tier::Auto),
-            Some(other) => return Err(unknown("tier", other, "`fast`, `best` and `both`")),
+        if let Some(name) = tier {
+            builder = builder.tier(tier_named(name)?);
         }
         if let Some(seconds) = time_limit {
             let limit = Duration::try_from_secs_f64(seconds);
@@ -161,24 +147,7 @@ impl World {
             error.at = None;
             raised(&error)
         })?;
-        device(&world).set_printer(move |line| {
-            Python::attach(|py| {
-                let printed = match &printer {
-                    Some(printer) => printer.call1(py, (line,)).map(|_| ()),
-                    None => print_line(py, line),
-                };
-                printed.map_err(|exception| not_printed(py, exception))
-            })
-        });
-        if let Some(dropped) = dropped {
-            device(&world).on_async_error(&["W0401", "W0402"], move |error| {
-                Python::attach(|py| {
-                    if let Err(error) = dropped.call1(py, (&error.message, error.to_string())) {
-                        error.write_unraisable(py, None);
-                    }
-                });
-            });
-        }
+        call_back(&world, printer, dropped);
         let interrupter = world.interrupter();
         Ok(World { world, interrupter })
     }
@@ -232,7 +201,7 @@ impl World {
 
     /// The launches that wait in a lazy world, before or after optimization, as `text`, `dot` or `svg`.
     fn flow_graph(&self, py: Python<'_>, format: &str, optimized: bool) -> PyResult<String> {
-        let (before, after) = py.detach(|| self.world.flow_graph());
+        let (before, after) = crate::exit::detach(py, || self.world.flow_graph());
         let graph = if optimized { after } else { before };
         match format {
             "text" => Ok(graph.to_string()),
@@ -245,10 +214,10 @@ impl World {
     /// Records the launches that a function makes on this thread.
     fn record(&self, py: Python<'_>, launches: Py<PyAny>) -> PyResult<Graph> {
         // Without the GIL, since it waits for launches of other threads, which may need it.
-        let (recorded, raised) = py.detach(|| {
+        let (recorded, raised) = crate::exit::detach(py, || {
             let mut raised = None;
             let recorded = self.world.record(|| {
-                let called = Python::attach(|py| launches.call0(py).map(|_| ()));
+                let called = crate::exit::attach(|py| launches.call0(py).map(|_| ()));
                 called.map_err(|error| {
                     raised = Some(error);
                     wuji::Error::new("W0134", "recording of the graph was aborted")
@@ -350,5 +319,51 @@ impl World {
 
     fn __repr__(&self) -> String {
         format!("{:?}", self.world)
+    }
+}
+
+fn math_mode(name: &str) -> PyResult<Math> {
+    Ok(match name {
+        "strict" => Math::Strict,
+        "default" => Math::default(),
+        "fast" => Math::Fast,
+        other => {
+            return Err(unknown(
+                "math mode",
+                other,
+                "`strict`, `default` and `fast`",
+            ));
+        }
+    })
+}
+
+fn tier_named(name: &str) -> PyResult<Tier> {
+    Ok(match name {
+        "fast" => Tier::Fast,
+        "best" => Tier::Best,
+        "both" => Tier::Auto,
+        other => return Err(unknown("tier", other, "`fast`, `best` and `both`")),
+    })
+}
+
+/// Calls Python functions with lines that kernels print, and with errors that no call returned.
+fn call_back(world: &wuji::World, printer: Option<Py<PyAny>>, dropped: Option<Py<PyAny>>) {
+    device(world).set_printer(move |line| {
+        crate::exit::attach(|py| {
+            let printed = match &printer {
+                Some(printer) => printer.call1(py, (line,)).map(|_| ()),
+                None => print_line(py, line),
+            };
+            printed.map_err(|exception| not_printed(py, exception))
+        })
+    });
+    if let Some(dropped) = dropped {
+        device(world).on_async_error(&["W0401", "W0402"], move |error| {
+            crate::exit::attach(|py| {
+                if let Err(error) = dropped.call1(py, (&error.message, error.to_string())) {
+                    error.write_unraisable(py, None);
+                }
+            });
+        });
     }
 }

@@ -31,19 +31,19 @@ class Carried:
         if self._seen.get(code) == self._changes and not code.arrays:
             return
         reads, writes = self._data(code, code.reads, args), self._data(code, code.results, args)
-        lost = [data for data in reads if data.key in self._written]
+        lost = [data for data in reads if data.own_key in self._written]
         if lost and any(self._is_differentiable(data) for data in writes):
             self._warn(kernel, lost[0])
         if lost or any(self._is_differentiable(data) for data in reads):
             for data in writes:
                 if _is_float(data) and not self._is_differentiable(data):
-                    self._changes += data.key not in self._written
-                    self._written.setdefault(data.key, kernel.function.__name__)
+                    self._changes += data.own_key not in self._written
+                    self._written.setdefault(data.own_key, kernel.function.__name__)
         self._seen[code] = self._changes
 
     def forget(self, data: StoredField | StoredArray) -> None:
         """The host has written to a field or array."""
-        if self._written.pop(data.key, None) is not None:
+        if self._written.pop(data.own_key, None) is not None:
             self._changes += 1
 
     def _data(self, code: Specialization, bases: frozenset[tuple[str, int]], args: tuple[Any, ...]) -> list[StoredField | StoredArray]:
@@ -63,13 +63,13 @@ class Carried:
         return companion is not None and companion.native is not None
 
     def _warn(self, kernel: Kernel, data: StoredField | StoredArray) -> None:
-        if data.key in self._warned:
+        if data.own_key in self._warned:
             return
-        self._warned.add(data.key)
+        self._warned.add(data.own_key)
         missing = "gradient" if self.kind == "grad" else "tangent"
         where = f"create it with `needs_{self.kind}=True`"
         warnings.warn(
-            f"kernel `{kernel.function.__name__}` uses {data.name}, which kernel `{self._written[data.key]}` has computed: it has no {missing}, so it counts as a constant\n"
+            f"kernel `{kernel.function.__name__}` uses {data.name}, which kernel `{self._written[data.own_key]}` has computed: it has no {missing}, so it counts as a constant\n"
             f"  = help: {where}, or state that it is a constant: `ti.stop_grad(x)` in the kernel, or `@ti.ad.no_grad`",
             RuntimeWarning,
             stacklevel=6,

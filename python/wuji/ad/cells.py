@@ -10,8 +10,6 @@ from ..lang.snode import Leaf, SNode
 from .gradients import zero_at
 from .stored import copy_of, restore
 
-_SPARSE = ("pointer", "bitmasked", "hash", "dynamic")
-
 # The active cells of each sparse node of a tree, from the root down.
 Activity = list[frozenset[tuple[int, ...]]]
 
@@ -48,7 +46,7 @@ class StoredCells:
         waiting = [self.root._structure]
         while waiting:
             node = waiting.pop(0)
-            if node.kind in _SPARSE:
+            if not node.is_always_active:
                 yield node
             waiting.extend(node.children)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from .. import _native
 from ..exceptions import WujiRuntimeError
 from ..lang.compound import MatrixType, type_by_ir
 from ..lang.naming import label
@@ -13,14 +14,19 @@ from ..lang.snode import Leaf
 
 
 class StoredField:
-    """A field, and its tangent in forward mode."""
+    """A field with those that share its exponent, because a store to one rounds them all; and their tangents in forward mode."""
 
-    __slots__ = ("key", "leaf", "tangent")
+    __slots__ = ("key", "leaf", "own_key", "tangents")
 
     def __init__(self, leaf: Leaf, with_tangent: bool = False) -> None:
         self.leaf = leaf
-        self.key: Any = leaf.key
-        self.tangent = leaf.dual if with_tangent and leaf.dual is not None and leaf.dual.native is not None else None
+        self.own_key: Any = leaf.key
+        # The same for all fields that are copied together.
+        self.key: Any = leaf.key if leaf.group is None else ("exponent", id(leaf.pack), leaf.group)
+        self.tangents: list[Leaf] = []
+        if with_tangent:
+            tangents = [other.dual for other in rounded_together(leaf)]
+            self.tangents = [tangent for tangent in tangents if tangent is not None and tangent.native is not None]
 
     @property
     def name(self) -> str:
@@ -30,19 +36,26 @@ class StoredField:
         return bool(self.key == other.key)
 
     def copy(self) -> Any:
-        return copy_of(self.leaf), None if self.tangent is None else copy_of(self.tangent)
+        return copy_of(self.leaf), [copy_of(tangent) for tangent in self.tangents]
 
     def restore(self, values: Any) -> None:
-        own, tangent = values
+        own, tangents = values
         restore(self.leaf, own)
-        if self.tangent is not None and tangent is not None:
-            restore(self.tangent, tangent)
+        for leaf, tangent in zip(self.tangents, tangents, strict=True):
+            restore(leaf, tangent)
+
+
+def rounded_together(leaf: Leaf) -> list[Leaf]:
+    """Return a field with those that share its exponent."""
+    if leaf.pack is None or leaf.group is None:
+        return [leaf]
+    return [other for other in leaf.pack.leaves if other.group == leaf.group]
 
 
 class StoredArray:
     """An array: of Wuji, of NumPy, or of another library."""
 
-    __slots__ = ("_name", "_span", "array", "key")
+    __slots__ = ("_name", "_span", "array", "key", "own_key")
 
     def __init__(self, array: Any, name: str) -> None:
         self.array = array
@@ -50,6 +63,7 @@ class StoredArray:
         self._span = _span(array)
         # Views of the same elements are the same data.
         self.key: Any = ("array", id(array)) if self._span is None else ("memory", *self._span, tuple(array.shape), _strides(array))
+        self.own_key: Any = self.key
 
     @property
     def name(self) -> str:
@@ -144,6 +158,9 @@ def copy_of(leaf: Leaf, is_sparse: bool = False) -> Any:
     import numpy
 
     native = leaf.ready() if leaf.native is None else leaf.native
+    if leaf.quantized:
+        # A store of a number that was read may round it, and others.
+        return native.packed_bits()
     if is_sparse or (leaf.node is not None and leaf.node.is_sparse):
         return [(at, native.get(at)) for at in native.active()]
     ty = type_by_ir(leaf.type)
@@ -155,6 +172,9 @@ def copy_of(leaf: Leaf, is_sparse: bool = False) -> Any:
 
 def restore(leaf: Leaf, values: Any) -> None:
     """Write a copy back."""
+    if isinstance(values, _native.PackedBits):
+        values.restore()
+        return
     native = leaf.ready() if leaf.native is None else leaf.native
     if isinstance(values, list):
         for at, value in values:

@@ -102,7 +102,8 @@ def parallel_sort(keys: Any, values: Any = None) -> None:
     if keys.dtype.is_bool:
         raise WujiTypeError("`parallel_sort` does not support bool\n  = help: use a field of integers")
     count = keys.shape[0]
-    columns = _columns(values)
+    # Keys that are values too are sorted already when the values follow.
+    columns = [column for column in _columns(values) if getattr(column, "_leaf", column) is not getattr(keys, "_leaf", keys)]
     for column in columns:
         if tuple(column.shape) != (count,):
             raise WujiRuntimeError(f"shape mismatch: `parallel_sort` of {count} keys and values of shape {tuple(column.shape)}")

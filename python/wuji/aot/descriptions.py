@@ -10,7 +10,8 @@ from ..lang.compound import MatrixType, StructType, type_by_ir
 from ..lang.dtypes import DataType
 from ..lang.field import Field, MatrixField, StructField, field
 from ..lang.naming import label
-from ..lang.snode import Axis, FieldsBuilder, SNode
+from ..lang.extents import Axis
+from ..lang.snode import FieldsBuilder, SNode
 
 
 # Types: the spelling of the IR for scalars, vectors and matrices, a dictionary for structs, a list for tuples.

@@ -22,7 +22,7 @@ from ..lang.compound import ElementRank, MatrixType, NdarrayType
 from ..lang.context import Compilation
 from ..lang.errors import from_native
 from ..lang.field import Field
-from ..lang.kernel import BoundKernel, Kernel
+from ..lang.kernel import BoundKernel, Kernel, Specialization
 from ..lang.naming import label
 from ..lang.ndarray import Ndarray, ndarray
 from ..lang.real import result_type
@@ -266,14 +266,17 @@ def _compiled(kernel: Kernel, args: tuple[Any, ...]) -> tuple[Compilation, str]:
     """Compile a kernel, and return its text."""
     world = runtime.current()
     name = kernel.function.__name__
-    with context.lock:
+    cx = Compilation(_native.Builder(name), world, name)
+
+    def build() -> Specialization:
         source = kernel.source
         source.refresh()
-        cx = Compilation(_native.Builder(name), world, name)
-        try:
-            code = context.run(cx, lambda: kernel._build(cx, source, args, True, ""))
-        except _native.NativeError as e:
-            raise from_native(e) from None
+        return context.run(cx, lambda: kernel._build(cx, source, args, True, ""))
+
+    try:
+        code = context.exclusively(build)
+    except _native.NativeError as e:
+        raise from_native(e) from None
     # Positions name files, not where they are on this machine.
     return cx, re.sub(r'(?m)^(file F\d+ )"(?:.*[/\\])?([^"/\\]*)"$', r'\1"\2"', code.program.text())
 

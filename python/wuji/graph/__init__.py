@@ -172,6 +172,17 @@ class Sequential:
                 arg._check_parameter(parameter)
         self._steps.append((kernel_fn, args))
 
+    def _sequences(self) -> set[Sequential]:
+        """Return this sequence and all that it contains."""
+        found: set[Sequential] = set()
+        work = [self]
+        while work:
+            sequence = work.pop()
+            if sequence not in found:
+                found.add(sequence)
+                work.extend(step for step in sequence._steps if isinstance(step, Sequential))
+        return found
+
     def _launches(self) -> Iterator[tuple[Any, tuple[Any, ...]]]:
         for step in self._steps:
             if isinstance(step, Sequential):
@@ -191,6 +202,8 @@ class GraphBuilder(Sequential):
         """Append all launches of a sequence."""
         if not isinstance(node, Sequential):
             raise WujiRuntimeError(f"`append` needs a sequence, not {type(node).__name__}")
+        if self in node._sequences():
+            raise WujiRuntimeError("a sequence of launches cannot contain itself")
         self._steps.append(node)
 
     def compile(self) -> Graph:
@@ -218,6 +231,8 @@ class Graph:
 
         On CUDA, a run with the same arguments as the previous one is captured as a CUDA graph and replayed from then on.
         """
+        if not isinstance(args, dict):
+            raise WujiRuntimeError(f"a graph needs a dictionary of arguments, not {type(args).__name__}")
         for name, arg in self._args.items():
             if name not in args:
                 raise WujiRuntimeError(f"the graph needs a value for argument `{name}`")

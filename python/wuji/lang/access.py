@@ -12,7 +12,8 @@ from .context import Compilation, SparseAccess
 from .field import ComponentField, Field, MatrixField, ScalarField, StructField
 from .matrix import Matrix
 from .naming import label
-from .snode import Leaf, PlaceNode, SNode
+from .snode import Leaf, NodeInCell, SNode
+from .struct import Struct
 from .values import Expr, MemoryRef, Ref, SplitRef, StructVal
 
 
@@ -230,8 +231,8 @@ def cell_number(cx: Compilation, node: SNode) -> int:
 def _node_of(thing: Any, what: str) -> SNode:
     if isinstance(thing, Field):
         return thing.node
-    if isinstance(thing, PlaceNode):
-        return thing._parent  # type: ignore[return-value]
+    if isinstance(thing, NodeInCell):
+        return thing.node
     if isinstance(thing, SNode):
         return thing
     raise WujiTypeError(f"`{what}` needs an SNode or a field, not {emit.describe(thing)}")
@@ -246,18 +247,35 @@ def _coordinates(node: SNode, indices: Any, what: str, list_axis: bool = True) -
     elif indices is not None:
         for i in indices:
             parts.extend(emit.components(i) if isinstance(i, Expr) and i.shape else [i])
-    wanted = node.num_dims - (0 if list_axis else 1)
-    if not list_axis and len(parts) == wanted + 1:
+    if not list_axis and len(parts) == node.num_dims:
         parts.pop()
+    _check_count(node, parts, what, node.num_dims - (0 if list_axis else 1))
+    return index_ids(_whole(parts))
+
+
+def _whole(coordinates: list[Any]) -> list[Any]:
+    """Return coordinates of a cell as integers. Unlike indices of elements, they may be floats, which are truncated."""
+    return [emit.convert(c, dtypes.i32) if isinstance(c, Expr) and c.dtype.is_float and not c.shape else int(c) if isinstance(c, float) else c for c in coordinates]
+
+
+def _check_count(node: SNode, parts: list[Any], what: str, wanted: int) -> None:
     if len(parts) != wanted:
-        raise WujiIndexError(f"`{what}` of {node!r} takes {wanted} indices, not {len(parts)}")
-    return index_ids(parts)
+        raise WujiIndexError(f"`{what}` of {node!r} takes {wanted} {'index' if wanted == 1 else 'indices'}, not {len(parts)}")
+
+
+def _list_indices(node: SNode, indices: Any, what: str) -> list[Any]:
+    """Return the indices of a dynamic list, which are those of its node without the last."""
+    if node.kind != "dynamic":
+        raise WujiTypeError(f"ti.{what} only works on dynamic nodes, not on {node!r}")
+    parts = _index_parts(indices)
+    _check_count(node, parts, what, node.num_dims - 1)
+    return _whole(parts)
 
 
 def _index_parts(indices: Any) -> list[Any]:
     if indices is None:
         return []
-    if isinstance(indices, (list, tuple)):
+    if isinstance(indices, (list, tuple, Matrix)):
         return list(indices)
     return emit.components(indices) if isinstance(indices, Expr) else [indices]
 
@@ -279,9 +297,12 @@ def activate(node: Any, indices: Any) -> None:
 
 
 def deactivate(node: Any, indices: Any) -> None:
-    """Deactivate a cell of a sparse node and everything below it. Indices count cells of that node."""
+    """Deactivate a cell of a sparse node and everything below it; cells of dense nodes stay active. Indices count cells of that node."""
     node = _node_of(node, "deactivate")
     cx = context.current()
+    if node.is_always_active:
+        _coordinates(node, indices, "deactivate")
+        return
     cx.cells_of(node).deactivates = True
     if node.kind == "dynamic":
         ids = _coordinates(node, indices, "deactivate", list_axis=False)
@@ -292,23 +313,33 @@ def deactivate(node: Any, indices: Any) -> None:
 
 def append(node: Any, indices: Any, val: Any) -> Any:
     """Append an element to a dynamic list and return its index, or -1 if the list is full."""
-    parts = _index_parts(indices)
+    snode = _node_of(node, "append")
+    parts = _list_indices(snode, indices, "append")
     if isinstance(node, Field):
         return DynamicList(node, parts).append(val)
-    snode = _node_of(node, "append")
-    if snode.kind != "dynamic":
-        raise WujiTypeError(f"ti.append only works on dynamic nodes, not on {snode!r}")
+    leaves = [leaf for leaf in snode.leaves if not leaf.kind]
+    values = _members(val)
+    if len(values) != len(leaves):
+        raise WujiTypeError(f"`append` to {snode!r} needs an element for each field in it: {len(leaves)} values, not {len(values)}")
     cx = context.current()
     cx.cells_of(snode).activates = True
     at = Expr(_some(cx.builder.cell("append", cell_number(cx, snode), index_ids(parts))), dtypes.i32)
     # Store the value to the fields placed in the list.
-    values = val if isinstance(val, (list, tuple)) else [val]
     cx.builder.begin_if(emit.compare("ge", at, 0, ">=").id)
-    for leaf, value in zip(snode.leaves, values, strict=False):
+    for leaf, value in zip(leaves, values, strict=True):
         ids = index_ids(_field_coordinates(leaf, [*parts, at]))
         MemoryRef(("f", leaf_number(cx, leaf)), type_by_ir(leaf.type), ids).store(value)
     cx.builder.end_if()
     return at
+
+
+def _members(value: Any) -> list[Any]:
+    """Return the values for the fields of one cell: those of a list, or the members of a struct."""
+    if isinstance(value, (list, tuple)):
+        return list(value)
+    if isinstance(value, Struct):
+        value = value.in_kernel()
+    return [v for part in value.members.values() for v in _members(part)] if isinstance(value, StructVal) else [value]
 
 
 def _field_coordinates(leaf: Leaf, cell: list[Any]) -> list[Any]:
@@ -323,9 +354,7 @@ def _field_coordinates(leaf: Leaf, cell: list[Any]) -> list[Any]:
 def length(node: Any, indices: Any) -> Any:
     """Return the number of elements in a dynamic list."""
     snode = _node_of(node, "length")
-    if snode.kind != "dynamic":
-        raise WujiTypeError(f"ti.length only works on dynamic nodes, not on {snode!r}")
-    return DynamicList(snode, _index_parts(indices)).length()
+    return DynamicList(snode, _list_indices(snode, indices, "length")).length()
 
 
 def rescale_index(a: Any, b: Any, I: Any) -> Any:  # noqa: E741
@@ -337,8 +366,11 @@ def rescale_index(a: Any, b: Any, I: Any) -> Any:  # noqa: E741
     """
     from . import ops
 
-    sa, sb = (t.shape for t in (a, b))
-    parts = emit.components(I) if isinstance(I, Expr) else list(I)
+    for t in (a, b):
+        if not isinstance(t, (Field, SNode)):
+            raise WujiTypeError(f"`rescale_index` needs SNodes or fields, not {emit.describe(t)}")
+    sa, sb = a.shape, b.shape
+    parts = _index_parts(I)
     out = []
     for k, part in enumerate(parts):
         if k < len(sa) and k < len(sb):

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 from ..exceptions import WujiRuntimeError, WujiSyntaxError
 from . import runtime
 from .packed import check_shape
-from .snode import Axis, FieldsBuilder, check_extents, shape_of
+from .extents import Axis, check_extents, shape_of
+from .snode import FieldsBuilder
 
 if TYPE_CHECKING:
     from .field import Field
@@ -49,6 +50,7 @@ def allocate(field: Field, shape: Any, order: str | None, offset: Any, parts: li
         elif extents:
             node = node.dense(Axis(*range(len(extents))), extents)
         part._place(node, offsets)
+    runtime.current().root.with_shape.add(builder)
 
 
 def allocate_tangent(gradient: Leaf) -> None:

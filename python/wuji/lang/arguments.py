@@ -77,15 +77,21 @@ def count(ty: Any) -> int:
     return 1 if isinstance(ty, (DataType, MatrixType)) else 0
 
 
-def template_key(value: Any) -> Any:
+# Lists in template arguments nest this deep.
+_MAX_NESTED_LISTS = 100
+
+
+def template_key(value: Any, depth: int = 0) -> Any:
     """Return the specialization key of a template argument. It distinguishes equal but different numbers, such as 0.0 and -0.0."""
+    if depth > _MAX_NESTED_LISTS:
+        raise WujiTypeError(f"a template argument contains itself, or has lists that nest more than {_MAX_NESTED_LISTS} deep")
     kind = type(value)
     if kind is float:
         return (kind, value.hex())
     if kind in (int, bool, str) or value is None:
         return (kind, value)
     if isinstance(value, (list, tuple)):
-        return (kind, tuple(template_key(v) for v in value))
+        return (kind, tuple(template_key(v, depth + 1) for v in value))
     if isinstance(value, Matrix):
         return (kind, value.shape, value._dtype, tuple(template_key(v) for v in value.entries))
     if dtypes.of_constant(value) is not None and hasattr(value, "item"):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import operator
 from typing import TYPE_CHECKING, Any
 
-from ..exceptions import WujiSyntaxError, WujiTypeError
+from ..exceptions import WujiSpecError, WujiSyntaxError, WujiTypeError
 from . import dtypes
 from .context import python_only
 from .dtypes import DataType
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
 # The most components a vector, matrix or struct may have.
 MAX_COMPONENTS = 1 << 16
+# The most axes an array may have.
+MAX_AXES = 8
 
 
 class CompoundType:
@@ -33,9 +36,7 @@ class MatrixType(CompoundType):
     __slots__ = ("dtype", "ir", "m", "n", "ndim", "quantized", "shape")
 
     def __init__(self, n: int, m: int, ndim: int, dtype: Any = None) -> None:
-        for extent in (n, m)[:ndim]:
-            if not isinstance(extent, int) or isinstance(extent, bool) or not 1 <= extent < MAX_COMPONENTS:
-                raise WujiTypeError(f"the extents of a vector or matrix must be 1 to {MAX_COMPONENTS - 1}, not {extent!r}")
+        n, m = _extent(n), _extent(m)
         if ndim == 2 and n * m > MAX_COMPONENTS:
             raise WujiTypeError(f"a matrix has at most {MAX_COMPONENTS} components, not {n} x {m}\n  = help: use a field or an array")
         self.n = n
@@ -90,6 +91,15 @@ class MatrixType(CompoundType):
         from . import ndarray
 
         return ndarray.ndarray(self, shape, **options)
+
+
+def _extent(given: Any) -> int:
+    """An extent of a vector or matrix: any integer, also one of NumPy's."""
+    if hasattr(given, "__index__") and not isinstance(given, bool) and getattr(given, "shape", ()) == ():
+        extent = operator.index(given)
+        if 1 <= extent < MAX_COMPONENTS:
+            return extent
+    raise WujiTypeError(f"the extents of a vector or matrix must be 1 to {MAX_COMPONENTS - 1}, not {given!r}")
 
 
 class VectorType(MatrixType):
@@ -150,7 +160,7 @@ def member_type(name: str, spec: Any) -> Any:
         return spec
     found = dtypes.scalar_type(spec)
     if found is None:
-        raise WujiTypeError(f"member `{name}` of a struct has type {spec!r}, which is not a scalar, vector, matrix or struct type")
+        raise WujiSpecError(f"member `{name}` of a struct has type {spec!r}, which is not a scalar, vector, matrix or struct type")
     return found
 
 
@@ -173,6 +183,8 @@ class NdarrayType:
             ndim = field_dim
         elif field_dim is not None and field_dim != ndim:
             raise ValueError("`ndim` and `field_dim` differ")
+        if ndim is not None and (not hasattr(ndim, "__index__") or not 0 <= ndim <= MAX_AXES):
+            raise ValueError(f"`ndim` must be 0 to {MAX_AXES}, not {ndim!r}")
         if isinstance(dtype, CompoundType):
             if element_dim is not None or element_shape is not None:
                 raise ValueError("`element_dim` and `element_shape` cannot be combined with a vector or matrix `dtype`")

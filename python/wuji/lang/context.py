@@ -1,4 +1,4 @@
-"""The kernel that this thread compiles. Compilation is serialized by `lock`."""
+"""The kernel that this thread compiles. One thread compiles at a time."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from collections.abc import Callable
 from contextvars import ContextVar, copy_context
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from .. import _native
+
 if TYPE_CHECKING:
-    from .. import _native
     from .runtime import Runtime
     from .snode import Leaf, SNode
     from .values import Var
 
-lock = threading.RLock()
+_lock = threading.RLock()
 Function = TypeVar("Function", bound=Callable[..., Any])
 Result = TypeVar("Result")
 
@@ -126,8 +127,13 @@ def compiling() -> Compilation | None:
     return _current.get()
 
 
+def exclusively(work: Callable[[], Result]) -> Result:
+    """Call a function while no other thread compiles."""
+    return _native.locked(_lock, work)
+
+
 def run(compilation: Compilation, build: Callable[[], Result]) -> Result:
-    """Call a function that builds a kernel. The caller holds `lock`.
+    """Call a function that builds a kernel, inside of `exclusively`.
 
     It runs in a copy of the context, which ends with the call: an exception from a signal handler, which can be raised at any instruction, cannot leave the kernel open.
     """
@@ -141,8 +147,8 @@ def run(compilation: Compilation, build: Callable[[], Result]) -> Result:
 
 def _after_fork() -> None:
     # Another thread of the parent process may have held it.
-    global lock
-    lock = threading.RLock()
+    global _lock
+    _lock = threading.RLock()
     _current.set(None)
 
 

@@ -28,6 +28,9 @@ def fitted(value: Any, dtype: DataType, what: str) -> Any:
     try:
         if dtype.is_float:
             return float(value)
+        if defaults.lenient and dtype.is_int and _is_numpy_float(value):
+            # Taichi refuses fractions of Python, but truncates those of NumPy.
+            value = _truncated(value)
         number = bool(value) if dtype.is_bool else operator.index(value)
     except (TypeError, ValueError):
         raise WujiRuntimeTypeError(f"{what}: {value!r} of type {type(value).__name__} cannot be converted into required type {dtype}", "W0610") from None
@@ -50,7 +53,14 @@ def filling(value: Any, ty: DataType | MatrixType, what: str) -> Any:
 
 
 def _truncated(value: Any) -> Any:
-    return int(value) if isinstance(value, float) and math.isfinite(value) else value
+    is_float = isinstance(value, float) or _is_numpy_float(value)
+    return int(value) if is_float and math.isfinite(value) else value
+
+
+def _is_numpy_float(value: Any) -> bool:
+    """Whether this is one of NumPy's floats that is none of Python's."""
+    kind = getattr(getattr(value, "dtype", None), "kind", "")
+    return kind == "f" and value.shape == () and not isinstance(value, float)
 
 
 def wrapped(value: Any, ty: Any, what: str) -> Any:

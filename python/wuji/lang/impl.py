@@ -14,7 +14,8 @@ from .ndrange import grouped
 from .ops import one, zero
 from .options import DEFAULTS, Config
 from .runtime import reset
-from .snode import FieldsBuilder, SNode, axes, deactivate_all_snodes, root
+from .extents import axes
+from .snode import FieldsBuilder, SNode, deactivate_all_snodes, root
 from .static import static, static_assert, static_print
 from .struct import Struct
 

@@ -278,28 +278,30 @@ class Kernel:
 
     # Compilation.
     def _compile(self, world: Runtime, compiled: WorldCode, args: tuple[Any, ...], key: Any, unaliased: bool, mode: str) -> Specialization:
+        return context.exclusively(lambda: self._compile_exclusively(world, compiled, args, key, unaliased, mode))
+
+    def _compile_exclusively(self, world: Runtime, compiled: WorldCode, args: tuple[Any, ...], key: Any, unaliased: bool, mode: str) -> Specialization:
+        known = compiled.codes.get(key)
+        if known is not None:
+            return known
         name = self.function.__name__
-        with context.lock:
-            known = compiled.codes.get(key)
-            if known is not None:
-                return known
-            source = self.source
-            source.refresh()
-            cx = Compilation(_native.Builder(name), world, name)
-            try:
-                code = context.run(cx, lambda: self._build(cx, source, args, unaliased, mode))
-            except _native.NativeError as e:
-                raise from_native(e) from None
-            except WujiError as e:
-                if world.config.print_full_traceback:  # type: ignore[attr-defined]
-                    raise
-                # The message shows the user's source line; frames of the compiler would only add noise.
-                raise e.with_traceback(None) from None
-            compiled.enter(key, code, self._identified(args))
-            simple = all(p.kind == "value" and isinstance(p.type, DataType) or p.kind == "array" for p in self.parameters)
-            if simple and code.wrap is None and not code.gradients and not mode:
-                compiled.fast = code.program
-            return code
+        source = self.source
+        source.refresh()
+        cx = Compilation(_native.Builder(name), world, name)
+        try:
+            code = context.run(cx, lambda: self._build(cx, source, args, unaliased, mode))
+        except _native.NativeError as e:
+            raise from_native(e) from None
+        except WujiError as e:
+            if world.config.print_full_traceback:  # type: ignore[attr-defined]
+                raise
+            # The message shows the user's source line; frames of the compiler would only add noise.
+            raise e.with_traceback(None) from None
+        compiled.enter(key, code, self._identified(args))
+        simple = all(p.kind == "value" and isinstance(p.type, DataType) or p.kind == "array" for p in self.parameters)
+        if simple and code.wrap is None and not code.gradients and not mode:
+            compiled.fast = code.program
+        return code
 
     def _identified(self, args: tuple[Any, ...]) -> Iterator[Any]:
         """Yield the objects whose identity is in the specialization key."""
@@ -451,7 +453,7 @@ def _fits(ty: Any, value: Any) -> bool:
         number = value.__index__()
         low, high = ty.range()
         return bool(low <= number <= high) or ty.is_bool
-    except (TypeError, ValueError, AttributeError, WujiTypeError):
+    except (TypeError, ValueError, OverflowError, AttributeError, WujiTypeError):
         return False
 
 

@@ -29,8 +29,8 @@ def loop_config(
         bit_vectorize: Warn if the loop does not handle a word of bits at a time, with the reason. The compiler does so wherever it can.
         simd: Force or forbid vectorization. None lets the compiler decide. An extension to Taichi's API.
     """
-    if block_dim is not None and (not isinstance(block_dim, int) or block_dim < 1):
-        raise WujiTypeError(f"`block_dim` must be a positive integer, not {block_dim!r}")
+    if block_dim is not None and (not isinstance(block_dim, int) or not 1 <= block_dim < 1 << 31):
+        raise WujiTypeError(f"`block_dim` must be a positive integer below 2^31, not {block_dim!r}")
     config = context.current().config
     config.serialize = serialize
     config.parallelize = parallelize

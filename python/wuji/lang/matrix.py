@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from ..exceptions import WujiComponentsError, WujiIndexError, WujiIndexTypeError, WujiRuntimeError, WujiShapeError, WujiSyntaxError, WujiTypeError
-from . import context, dtypes, emit, matrix_ops
+from . import context, dtypes, emit, folding, matrix_ops
 from .compound import MatrixType
 from .dtypes import DataType, defaults
 from .operators import Operators
@@ -101,7 +101,7 @@ class Matrix(Operators, metaclass=_MatrixClass):
             entries = [dtype.rounded(emit.convert_constant(x, dtype)) for x in entries]
         elif any(isinstance(x, float) for x in entries):
             # One float makes all entries float, also those assigned later.
-            entries = [float(x) if isinstance(x, int) else x for x in entries]
+            entries = [folding.to_float(x) if isinstance(x, int) else x for x in entries]
         return Matrix._of_exact(entries, shape, dtype)
 
     @staticmethod

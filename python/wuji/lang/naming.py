@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import keyword
 import linecache
 import os
 import re
@@ -31,6 +32,9 @@ def assigned() -> str:
         # Several statements: take the one being executed.
         line = line[line.rfind(";", 0, _column(frame)) + 1 :]
     found = _ASSIGNED.match(line)
+    if found and keyword.iskeyword(found[1]):
+        # A statement behind a colon, as in `else: x = ...`.
+        found = _ASSIGNED.match(line[line.index(":") + 1 :])
     return found[1] if found else _among_several(line, frame)
 
 

@@ -16,7 +16,7 @@ from .element_sources import RecordedArrayElement
 from .enums import Layout
 from .errors import from_native
 from .matrix import Matrix, Vector
-from .snode import shape_of
+from .extents import shape_of
 
 # Device type in DLPack.
 _CUDA = 2

@@ -64,10 +64,11 @@ def _function(name: str, in_kernel: Callable[[Any], Expr], host: Callable[[Any],
 
 def _of_float(op: str, host: Callable[[float], Any], doc: str, in_kernel: Callable[[str, Any], Expr] = emit.float_unary) -> Any:
     def safe(x: Any) -> Any:
+        number = folding.to_float(x) if isinstance(x, int) else x
         try:
-            return host(x)
+            return host(number)
         except (ValueError, OverflowError):
-            return _edge_case(op, x)
+            return _edge_case(op, number)
 
     return _function(op, lambda x: in_kernel(op, x), safe, doc)
 
@@ -211,13 +212,14 @@ def _extreme(op: str, host: Callable[..., Any], doc: str) -> Any:
             raise WujiTypeError(f"`{op}` needs at least one argument")
         if len(args) == 1 and isinstance(args[0], (list, tuple)):
             args = tuple(args[0])
-        result = args[0]
-        for other in args[1:]:
-            if _in_kernel(result, other):
-                a, b = emit.element(result), emit.element(other)
-                result = emit.binary(op, result, other, op, dtypes.u8 if a is b is u1 else None)
+        # From the right, as in Taichi: each pair is compared in its own common type.
+        result = args[-1]
+        for other in reversed(args[:-1]):
+            if _in_kernel(other, result):
+                a, b = emit.element(other), emit.element(result)
+                result = emit.binary(op, other, result, op, dtypes.u8 if a is b is u1 else None)
             else:
-                result = _host_map(host, result, other)
+                result = _host_map(host, other, result)
         return result
 
     f.__name__ = f.__qualname__ = op

@@ -40,6 +40,7 @@ _ACTIVE: dict[str, Any] = {
     "async_opt_dse": True,
     "async_flush_every": 64,
     # Extensions to Taichi's options.
+    "check_precision": -1,  # off
     "deterministic": False,
     "interpreter": False,
     "libdevice": "",  # search
@@ -176,6 +177,7 @@ class Config:
             "seed": int(values["random_seed"]) % (1 << 64),
             "debug": bool(values["debug"]),
             "check_reads": bool(values["debug"] or values["check_out_of_bound"]),
+            "check_precision": int(values["check_precision"]) if int(values["check_precision"]) >= 0 else None,
             "deterministic": bool(values["deterministic"]),
             "memory_limit": int(values["memory_limit"]) or None,
             "cache": cache,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from .. import _native
 from ..exceptions import WujiArgumentError, WujiError, WujiRuntimeError, WujiSyntaxError
 from . import runtime
+from .extents import shape_of
 from .naming import label
 from .quantized import wrong_type
 
@@ -187,8 +188,6 @@ class BitStruct:
 
     def place(self, *args: Any, offset: Any = None, shared_exponent: bool = False) -> BitStruct:
         """Pack fields, after those that are packed already. With ``shared_exponent``, these floats share one exponent."""
-        from .snode import shape_of
-
         self._node._owner._open()
         leaves = leaves_of(args)
         self._pack.add(leaves, shared_exponent)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..exceptions import WujiSyntaxError, WujiTypeError
+from ..exceptions import WujiCallError, WujiSyntaxError, WujiTypeError
 from . import emit, signatures
 from .compiler.function import FunctionCompiler
 from .compiler.statements import typed_storage
@@ -147,7 +147,7 @@ def call_real(cx: Compilation, func: RealFunc, args: list[Any], named: dict[str,
     from .arguments import template_key
 
     parameters = signatures.parameters(func.function)
-    values = signatures.bind(f"`{func.function.__name__}`", parameters, args, named, WujiTypeError)
+    values = signatures.bind(f"`{func.function.__name__}`", parameters, args, named, WujiCallError)
     annotations = [_annotation(func, k, p, v) for k, (p, v) in enumerate(zip(parameters, values, strict=True))]
     values = [v.value if isinstance(v, ByReference) else v for v in values]
     references = [k for k, a in enumerate(annotations) if isinstance(a, RefType)]

@@ -254,8 +254,7 @@ def init(
     if require_version is not None:
         options.check_version(require_version)
     config = options.read(arch, kwargs, fallback=enable_fallback)
-    with _lock:
-        _replace(Runtime, config)
+    _native.locked(_lock, lambda: _replace(Runtime, config))
     if config.verbose and options.is_enabled("info", config.log_level):
         version = ".".join(map(str, sys.version_info[:3]))
         print(f"[Wuji] version {_native.__version__}, arch={config.arch.name}, threads={current().native.threads}, python {version}", file=sys.stderr)
@@ -288,11 +287,15 @@ def _forget(runtime: Runtime) -> None:
 @python_only
 def reset() -> None:
     """Free the current world with its fields and arrays, and restore the defaults."""
-    with _lock:
-        runtime = lookup()
-        if runtime is not None:
-            runtime.close()
-            _forget(runtime)
+    _native.locked(_lock, _end)
+
+
+def _end() -> None:
+    """Free the current world. The caller holds the lock."""
+    runtime = lookup()
+    if runtime is not None:
+        runtime.close()
+        _forget(runtime)
 
 
 @python_only

@@ -5,9 +5,8 @@ from __future__ import annotations
 import copy
 import itertools
 import math
-import operator
 import weakref
-from collections.abc import Iterable
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from .. import _native
@@ -16,6 +15,7 @@ from . import inspection, recording, runtime
 from .compound import type_by_ir
 from .context import python_only
 from .errors import from_native
+from .extents import Axis, axes, check_extents, shape_of
 from .naming import label
 from .packed import BitpackedFields, BitStruct, Pack, Placing, check_placed, check_word
 from .quantized import QuantizedType
@@ -23,54 +23,10 @@ from .quantized import QuantizedType
 if TYPE_CHECKING:
     from .runtime import Runtime
 
-_LETTERS = "ijklmnop"
 _MOST_PRINTED = 1 << 20
+# The kinds whose cells are active whenever those of their parents are.
+_ALWAYS_ACTIVE = ("root", "dense", "bit_array", "place")
 _tree_keys = itertools.count()
-
-
-def shape_of(shape: Any) -> tuple[int, ...]:
-    """Normalize a shape: an integer, a sequence of integers, or a NumPy array or `ti.Vector` of them."""
-    try:
-        if hasattr(shape, "__index__") and getattr(shape, "shape", ()) == ():
-            return (operator.index(shape),)
-        return tuple(operator.index(s) for s in shape)
-    except TypeError:
-        raise WujiRuntimeTypeError(f"{shape!r} is not a valid shape: it must be an integer or a sequence of integers") from None
-
-
-class Axis:
-    """One or more axes, such as ``ti.ij``."""
-
-    __slots__ = ("numbers",)
-
-    def __init__(self, *numbers: int) -> None:
-        self.numbers = numbers
-
-    def __repr__(self) -> str:
-        return "".join(_LETTERS[k] for k in self.numbers)
-
-    def __len__(self) -> int:
-        return len(self.numbers)
-
-    def __iter__(self) -> Any:
-        return iter(self.numbers)
-
-
-def axes(*numbers: int) -> Axis:
-    """Return axes by number: ``ti.axes(0, 1)`` is ``ti.ij``."""
-    for k in numbers:
-        if not isinstance(k, int) or not 0 <= k < len(_LETTERS):
-            raise WujiRuntimeError(f"invalid axis {k!r}: axes are numbered 0 to {len(_LETTERS) - 1}")
-    return Axis(*numbers)
-
-
-def check_extents(extents: Iterable[int]) -> None:
-    """Reject extents that no axis can have."""
-    for axis, extent in enumerate(extents):
-        if extent < 1:
-            raise WujiRuntimeError(f"Every dimension of a Taichi field should be positive, got {extent} in dimension {axis}", "W0101")
-        if extent >= 1 << 31:
-            raise WujiRuntimeTypeError(f"The dimension of a field should be less than 2^31, got {extent} in dimension {axis}: indices are of type i32", "W0101")
 
 
 class _Structure:
@@ -94,6 +50,11 @@ class _Structure:
         self.sparse: list[_native.Field] = []  # cells of the topmost sparse nodes at or below this one, once the tree exists
         self.handle: weakref.ref[SNode] | None = None
 
+    @property
+    def is_always_active(self) -> bool:
+        """Whether its cells are active where those of its parent are."""
+        return self.kind in _ALWAYS_ACTIVE
+
     def freeze(self) -> list[_native.Field]:
         """Complete the structure once the tree is allocated. Return the cells of the topmost sparse nodes."""
         # Leaves without a node.
@@ -102,7 +63,7 @@ class _Structure:
             leaf.node = None
             leaf.grad, leaf.dual = _frozen(leaf.grad), _frozen(leaf.dual)
         below = [cells for child in self.children for cells in child.freeze()]
-        self.sparse = below if self.kind in ("root", "dense", "bit_array") or self.cells is None else [self.cells]
+        self.sparse = below if self.is_always_active or self.cells is None else [self.cells]
         return self.sparse
 
     def companions(self, kind: str) -> list[Leaf]:
@@ -175,10 +136,10 @@ class SNode:
     def __repr__(self) -> str:
         if self._parent is None:
             return "ti.root"
-        axes = "".join(_LETTERS[k] for k in self.axes)
+        names = Axis(*self.axes)
         if self.kind == "bit_array":
-            return f"{self._parent!r}.quant_array({axes}, {list(self.dims)}, max_num_bits={self.chunk})"
-        return f"{self._parent!r}.{self.kind}({axes}, {list(self.dims)})"
+            return f"{self._parent!r}.quant_array({names}, {list(self.dims)}, max_num_bits={self.chunk})"
+        return f"{self._parent!r}.{self.kind}({names}, {list(self.dims)})"
 
     def __str__(self) -> str:
         """Return the path from the root with shapes, as in Taichi: ``ti.root => pointer [4] => dense [16]``."""
@@ -217,22 +178,27 @@ class SNode:
         self._structure.children.append(structure)
         return self._child(structure)
 
+    @python_only
     def dense(self, axes: Any, dimensions: Any) -> SNode:
         """Add a dense node: all cells are allocated, contiguously."""
         return self._add("dense", axes, dimensions)
 
+    @python_only
     def pointer(self, axes: Any, dimensions: Any) -> SNode:
         """Add a pointer node: a cell is allocated while it is active."""
         return self._add("pointer", axes, dimensions)
 
+    @python_only
     def bitmasked(self, axes: Any, dimensions: Any) -> SNode:
         """Add a bitmasked node: dense, plus one activity bit per cell."""
         return self._add("bitmasked", axes, dimensions)
 
+    @python_only
     def hash(self, axes: Any, dimensions: Any = ()) -> SNode:
         """Add a hash node: cells are found by their coordinates. Without dimensions it is unbounded; then no node above splits its axes."""
         return self._add("hash", axes, dimensions)
 
+    @python_only
     def dynamic(self, axis: Any, dimension: int, chunk_size: int | None = None) -> SNode:
         """Add a dynamic node: a growing list of at most ``dimension`` cells."""
         sizes = (0,) if chunk_size is None else shape_of(chunk_size)
@@ -244,25 +210,30 @@ class SNode:
         node._structure.chunk = min(chunk, node.dims[0])
         return node
 
+    @python_only
     def morton(self) -> SNode:
         """Store the cells in Morton order (Z-order curve)."""
         self._owner._open()
         self._structure.is_morton = True
         return self
 
+    @python_only
     def quant_array(self, axes: Any, dimensions: Any, max_num_bits: int) -> SNode:
         """Add an array of quantized numbers of one field, packed in a word of ``max_num_bits`` bits."""
         return self._add("bit_array", axes, dimensions, check_word(max_num_bits))
 
+    @python_only
     def bit_array(self, axes: Any, dimensions: Any, num_bits: int) -> SNode:
         """The older spelling of `quant_array`."""
         return self.quant_array(axes, dimensions, num_bits)
 
+    @python_only
     def bit_struct(self, num_bits: int) -> BitStruct:
         """Add a word of ``num_bits`` bits, in which fields are placed: the older spelling of `ti.BitpackedFields`."""
         self._owner._open()
         return BitStruct(self, num_bits)
 
+    @python_only
     def place(self, *args: Any, offset: Any = None) -> SNode:
         """Place fields in the cells of this node."""
         from .field import Field
@@ -282,11 +253,13 @@ class SNode:
                 raise ValueError(f"{arg!r} cannot be placed: it is not a field")
         return self
 
+    @python_only
     def lazy_grad(self) -> None:
         """Place the gradients of all fields of floats at or below this node next to the fields, unless they are placed."""
         self._owner._open()
         place_companions(self, "grad", needed=False)
 
+    @python_only
     def lazy_dual(self) -> None:
         """Place the tangents of all fields of floats at or below this node next to the fields, unless they are placed."""
         self._owner._open()
@@ -328,8 +301,13 @@ class SNode:
         return len(self._extents())
 
     @property
+    def is_always_active(self) -> bool:
+        """Whether its cells are active where those of its parent are."""
+        return self.kind in _ALWAYS_ACTIVE
+
+    @property
     def is_sparse(self) -> bool:
-        return any(node.kind in ("pointer", "bitmasked", "hash", "dynamic") for node in self.path_from_root())
+        return any(not node.is_always_active for node in self.path_from_root())
 
     @property
     def prints_elements(self) -> bool:
@@ -397,7 +375,7 @@ class SNode:
     @property
     def _num_dynamically_allocated(self) -> int:
         """Number of cells that are allocated because they are active; 0 for dense nodes."""
-        return 0 if self.kind in ("root", "dense", "bit_array", "place") else self._count_active()
+        return 0 if self.is_always_active else self._count_active()
 
     @property
     def needs_grad(self) -> bool:
@@ -449,6 +427,7 @@ class Leaf:
             setattr(self, kind, found)
         return found
 
+    @python_only
     def place(self, node: SNode, offset: tuple[int, ...] | None) -> None:
         if self.node is not None:
             raise WujiRuntimeError(f"This variable has been placed: field {label(self.name)}")
@@ -492,6 +471,13 @@ def place_companions(node: SNode, kind: str, needed: bool) -> None:
         place_companions(child, kind, needed)
 
 
+def _leaves_below(node: SNode) -> Iterator[Leaf]:
+    """Return the fields at or below a node."""
+    yield from node.leaves
+    for child in node.children:
+        yield from _leaves_below(child)
+
+
 def _beside(node: SNode) -> SNode:
     """Return where a companion of a field in a node is: in the node, or beside an array of quantized numbers in a dense node."""
     if node.kind != "bit_array":
@@ -500,12 +486,45 @@ def _beside(node: SNode) -> SNode:
     return node._parent.dense(Axis(*node.axes), node.dims)
 
 
-class PlaceNode(SNode):
-    """A field as a leaf SNode: its parent is the node that it is placed in."""
+class NodeInCell(SNode):
+    """What is in the cells of a node, as an SNode without cells of its own: it has those of the node."""
+
+    def __init__(self, node: SNode, kind: str) -> None:
+        super().__init__(node._anchor, node, _Structure(kind, (), (), 0))
+        self.node = node
+
+    def _cells(self) -> _native.Field:
+        return self.node._cells()
+
+    @property
+    def cells_number(self) -> int:
+        return self.node.cells_number
+
+    @python_only
+    def deactivate_all(self) -> None:
+        self.node.deactivate_all()
+
+    def __repr__(self) -> str:
+        return f"{self.node!r}.{self.kind}(...)"
+
+
+class PlaceNode(NodeInCell):
+    """A field as a leaf SNode. Its parent is the word that it is packed in, or the node that it is placed in."""
 
     def __init__(self, node: SNode, leaf: Leaf) -> None:
-        super().__init__(node._anchor, node, _Structure("place", (), (), 0))
+        super().__init__(node, "place")
         self._leaf = leaf
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PlaceNode) and self._leaf is other._leaf
+
+    def __hash__(self) -> int:
+        return hash(self._leaf)
+
+    def path_from_root(self) -> list[SNode]:
+        path = self.node.path_from_root()
+        word = [NodeInCell(self.node, "bit_struct")] if self._leaf.pack is not None else []
+        return [*path, *word, self]
 
     @property
     def _name(self) -> str:
@@ -530,27 +549,9 @@ class PlaceNode(SNode):
 
     @property
     def _offset_bytes_in_parent_cell(self) -> int:
-        assert self._parent is not None
-        leaves = self._parent.leaves
+        leaves = self.node.leaves
         at = next(k for k, leaf in enumerate(leaves) if leaf is self._leaf or leaf.number == self._leaf.number >= 0)
-        return inspection.offset_in_cell(self._parent, at)
-
-    def _cells(self) -> _native.Field:
-        assert self._parent is not None
-        return self._parent._cells()
-
-    @property
-    def cells_number(self) -> int:
-        assert self._parent is not None
-        return self._parent.cells_number
-
-    @python_only
-    def deactivate_all(self) -> None:
-        assert self._parent is not None
-        self._parent.deactivate_all()
-
-    def __repr__(self) -> str:
-        return f"{self._parent!r}.place(...)"
+        return inspection.offset_in_cell(self.node, at)
 
 
 class FieldsBuilder:
@@ -565,6 +566,8 @@ class FieldsBuilder:
         self._root = SNode(_Anchor(self), None, _Structure("root", (), (), 0))
         self.tree: SNodeTree | None = None
         self.finalized = False
+        # Layouts of fields with a shape that count as parts of this one while both are open.
+        self.with_shape: weakref.WeakSet[FieldsBuilder] = weakref.WeakSet()
 
     @property
     def root(self) -> SNode:
@@ -589,38 +592,67 @@ class FieldsBuilder:
         assert self.tree is not None
         self.tree._ensure()
 
+    @python_only
     def dense(self, indices: Any, dimensions: Any) -> SNode:
         return self._root.dense(indices, dimensions)
 
+    @python_only
     def pointer(self, indices: Any, dimensions: Any) -> SNode:
         return self._root.pointer(indices, dimensions)
 
+    @python_only
     def bitmasked(self, indices: Any, dimensions: Any) -> SNode:
         return self._root.bitmasked(indices, dimensions)
 
+    @python_only
     def hash(self, indices: Any, dimensions: Any = ()) -> SNode:
         return self._root.hash(indices, dimensions)
 
+    @python_only
     def dynamic(self, index: Any, dimension: int, chunk_size: int | None = None) -> SNode:
         return self._root.dynamic(index, dimension, chunk_size)
 
+    @python_only
     def quant_array(self, indices: Any, dimensions: Any, max_num_bits: int) -> SNode:
         return self._root.quant_array(indices, dimensions, max_num_bits)
 
+    @python_only
     def bit_array(self, indices: Any, dimensions: Any, num_bits: int) -> SNode:
         return self._root.bit_array(indices, dimensions, num_bits)
 
+    @python_only
     def bit_struct(self, num_bits: int) -> BitStruct:
         return self._root.bit_struct(num_bits)
 
+    @python_only
     def place(self, *args: Any, offset: Any = None) -> SNode:
         return self._root.place(*args, offset=offset)
 
+    @python_only
     def lazy_grad(self) -> None:
         self._root.lazy_grad()
+        self._place_companions_with_shape("grad")
 
+    @python_only
     def lazy_dual(self) -> None:
         self._root.lazy_dual()
+        self._place_companions_with_shape("dual")
+
+    def _place_companions_with_shape(self, kind: str) -> None:
+        for builder in list(self.with_shape):
+            if not builder.finalized:
+                builder._place_companions_apart(kind)
+
+    def _place_companions_apart(self, kind: str) -> None:
+        """Place gradients or tangents in nodes of their own, which are like those of their fields: most kernels do not access them."""
+        for leaf in list(_leaves_below(self._root)):
+            other = leaf.companion(kind)
+            if other is None or other.node is not None or leaf.node is None:
+                continue
+            apart = self._root
+            for level in leaf.node.path_from_root()[1:]:
+                apart = apart.dense(Axis(*level.axes), level.dims)
+            other.place(apart, leaf.offset)
 
     @python_only
     def deactivate_all(self) -> None:
@@ -742,6 +774,12 @@ class _Root:
         if name == "deactivate_all":
             return deactivate_all_snodes
         return getattr(builder.root, name)
+
+    def __eq__(self, other: object) -> bool:
+        # As in Taichi, the root of each tree counts as `ti.root`.
+        return other is self or isinstance(other, SNode) and other._parent is None
+
+    __hash__ = object.__hash__
 
     def __repr__(self) -> str:
         return "ti.root"

@@ -23,7 +23,7 @@ class Struct:
         ty = StructType(**{k: _type_of(v) for k, v in entries.items()}, __struct_methods=methods)
         if any(is_device(v) for v in entries.values()):
             return construct(ty, (), entries)
-        return Struct._of(ty, entries)
+        return Struct._of(ty, {k: _value(ty.members[k], v) if isinstance(v, dict) else v for k, v in entries.items()})
 
     def __init__(self, *_: Any, **__: Any) -> None:
         pass

@@ -6,7 +6,7 @@ import re
 import sys
 from typing import Any
 
-from ..exceptions import WujiTypeError
+from ..exceptions import WujiIndexError, WujiTypeError
 from . import context, dtypes, emit
 from .compound import MatrixType
 from .matrix import Matrix
@@ -37,24 +37,88 @@ def format_text(template: str, args: tuple[Any, ...], named: dict[str, Any]) -> 
     """Format ``"...{}...".format(...)`` in a kernel."""
     import string
 
+    formatter = string.Formatter()
     pieces: list[Any] = []
     automatic = 0
-    for literal, name, spec, _conversion in string.Formatter().parse(template):
+    for literal, name, spec, _conversion in formatter.parse(template):
         if literal:
             pieces.append(literal)
         if name is None:
             continue
         if name == "":
-            value, automatic = args[automatic], automatic + 1
-        elif name.isdigit():
-            value = args[int(name)]
-        else:
-            value = named[name]
+            name, automatic = str(automatic), automatic + 1
+        try:
+            value, _ = formatter.get_field(name, args, named)
+        except IndexError:
+            raise WujiIndexError(f"there is no value for replacement {name}: `format` has {len(args)}") from None
+        except (KeyError, AttributeError):
+            raise WujiTypeError(f"`format` has no value named '{name}'") from None
         if emit.is_number(value) or isinstance(value, str):
             pieces.append(format(value, spec or ""))
         else:
             pieces.append(Placeholder(value, spec or ""))
     return FormattedText(pieces)
+
+
+_PRINTF = re.compile(r"%(?:\((\w+)\))?([-+ #0]*)(\d+)?(?:\.(\d+))?[hlL]?(.)", re.DOTALL)
+
+
+def format_printf(template: str, values: Any) -> FormattedText:
+    """Format ``"...%d..." % values`` in a kernel."""
+    rest = iter(values if isinstance(values, tuple) else (values,))
+    pieces: list[Any] = []
+    end = 0
+    for found in _PRINTF.finditer(template):
+        pieces.append(template[end : found.start()])
+        end = found.end()
+        name, flags, width, precision, conversion = found.groups()
+        if conversion == "%":
+            pieces.append("%")
+            continue
+        if name is not None:
+            if not isinstance(values, dict) or name not in values:
+                raise WujiTypeError(f"`{found[0]}` needs a dictionary with the key '{name}'")
+            value = values[name]
+        else:
+            value = next(rest, _MISSING)
+        if value is _MISSING:
+            raise WujiTypeError(f"there is no value for `{found[0]}`: not enough arguments for format string")
+        if isinstance(value, Expr):
+            pieces.append(_printf_placeholder(value, found[0], flags, width or "", precision, conversion))
+        elif isinstance(value, (Matrix, StructVal, Struct)):
+            pieces.append(Placeholder(value, ""))
+        else:
+            pieces.append(f"%{flags}{width or ''}{'' if precision is None else '.' + precision}{conversion}" % (value,))
+    pieces.append(template[end:])
+    if not isinstance(values, dict) and next(rest, _MISSING) is not _MISSING:
+        raise WujiTypeError("not all arguments converted during string formatting")
+    return FormattedText([piece for piece in pieces if piece != ""])
+
+
+_MISSING = object()
+
+
+def _printf_placeholder(value: Expr, text: str, flags: str, width: str, precision: str | None, conversion: str) -> Placeholder:
+    """Return a placeholder with the format specification that a format of C means."""
+    dtype = value.dtype
+    if conversion in "diu":
+        if dtype.is_float:
+            value = emit.convert(value, dtypes.i64)
+        conversion = "d"
+    elif conversion in "eEfFgG":
+        if not dtype.is_float:
+            value = emit.convert(value, dtypes.defaults.fp)
+    elif conversion in "sra":
+        conversion = ""
+    elif conversion not in "oxX":
+        raise WujiTypeError(f"`{text}` is not a format of run-time values")
+    if precision is not None and conversion not in "eEfFgG":
+        raise WujiTypeError(f"`{text}` has a precision, which only formats of floats have")
+    align = "<" if "-" in flags else ">" if width and not conversion else ""
+    sign = "+" if "+" in flags else " " if " " in flags else ""
+    zeros = "0" if "0" in flags and "-" not in flags and conversion else ""
+    spec = f"{align}{sign}{'#' if '#' in flags else ''}{zeros}{width}{'' if precision is None else '.' + precision}{conversion}"
+    return Placeholder(value, spec)
 
 
 _SPEC = re.compile(r"^(?:\.(\d+))?([fdiu]?)$")

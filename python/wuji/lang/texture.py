@@ -15,6 +15,7 @@ from .dtypes import DataType
 from .field import MatrixField, ScalarField
 from .ndarray import Ndarray, ndarray
 from .signatures import MISSING
+from .extents import shape_of
 from .values import Expr
 
 
@@ -107,7 +108,7 @@ class Texture:
     def __init__(self, fmt: Format, arr_shape: Any) -> None:
         if not isinstance(fmt, Format) or fmt is Format.unknown:
             raise WujiTypeError(f"a texture needs a `ti.Format`, not {fmt!r}")
-        shape = (int(arr_shape),) if isinstance(arr_shape, int) else tuple(int(s) for s in arr_shape)
+        shape = shape_of(arr_shape)
         if not 1 <= len(shape) <= 3 or any(s < 1 for s in shape):
             raise WujiRuntimeError(f"invalid texture shape {shape}: a texture has 1, 2 or 3 axes with at least one pixel each")
         runtime.current()

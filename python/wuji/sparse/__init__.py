@@ -8,7 +8,8 @@ from typing import Any
 from ..exceptions import WujiRuntimeError, WujiTypeError
 from ..lang.compound import StructType
 from ..lang.field import Field
-from ..lang.snode import FieldsBuilder, axes, shape_of
+from ..lang.extents import axes, shape_of
+from ..lang.snode import FieldsBuilder
 
 
 def grid(field_dict: dict[str, Any], shape: Any) -> Any:

@@ -77,8 +77,10 @@ def imwrite(img: Any, filename: str) -> None:
     image = _pillow(filename, "write").fromarray(rows[:, :, 0] if channels == 1 else rows)
     if filename.lower().endswith((".jpg", ".jpeg", ".bmp")) and channels == 4:
         image = image.convert("RGB")
+    # As in Taichi: Pillow's defaults lose much more of a picture.
+    options: dict[str, Any] = {"quality": 95, "subsampling": 0} if filename.lower().endswith((".jpg", ".jpeg")) else {}
     try:
-        image.save(filename)
+        image.save(filename, **options)
     except (ValueError, OSError) as error:
         raise WujiRuntimeError(f"cannot write {filename}: {error}") from error
 

@@ -29,7 +29,7 @@ import numpy.typing as npt
 from .._arrays import as_numpy
 from ..exceptions import WujiRuntimeError
 from ..lang.dtypes import f32, f64, u8
-from ..lang.field import MatrixField
+from ..lang.field import MatrixField, ScalarField
 from . import widgets
 from .canvas import ArgumentError, each, new_canvas, numbers, pair, rows, rows_of
 from .pace import Pace
@@ -180,6 +180,8 @@ class GUI:
 
     @fps_limit.setter
     def fps_limit(self, value: float | None) -> None:
+        if value is not None and not (isinstance(value, (int, float)) and value >= 0):
+            raise ValueError(f"`fps_limit` must be a number of frames per second, not {value!r}")
         self._pace.fps = value
 
     def close(self) -> None:
@@ -252,6 +254,8 @@ class GUI:
         if array.shape[:2] != self.res:
             raise ArgumentError(f"Image resolution does not match GUI resolution: {array.shape[:2]} and {self.res}")
         self.canvas.set_image(array)
+        if isinstance(img, ScalarField) and img.dtype.is_float:
+            self.canvas.image[..., 3] = 0  # as in Taichi; fields of integers and arrays have alpha
 
     def _check_fast_image(self, img: Any) -> None:
         """Raise what Taichi raises for images that its fast path does not support."""
@@ -399,7 +403,10 @@ class GUI:
 
     def slider(self, text: str, minimum: float, maximum: float, step: float = 1) -> widgets.WidgetValue:
         """Add a slider. Its ``value`` can be read and set."""
-        return self._widgets.add(widgets.Slider(text, float(minimum), float(maximum), float(step)))
+        numbers = float(minimum), float(maximum), float(step)
+        if not all(map(math.isfinite, numbers)):
+            raise ValueError(f"the bounds and the step of a slider must be finite, not {minimum!r}, {maximum!r} and {step!r}")
+        return self._widgets.add(widgets.Slider(text, *numbers))
 
     def label(self, text: str) -> widgets.WidgetValue:
         """Add a label with a number. Its ``value`` can be read and set."""

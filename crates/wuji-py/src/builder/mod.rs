@@ -538,6 +538,7 @@ impl Builder {
             grain_size: None,
             cooperative: false,
             blocks: false,
+            uncounted: false,
         };
         let label = self.fresh_label()?;
         let (domain, args, params, narrowed) = self.domain(domain)?;

@@ -41,12 +41,14 @@ def _sum(value: Any, start: Any = 0) -> Any:
     return result
 
 
-def _to(dtype_of: Any, plain: Any) -> Any:
+def _to(name: str, dtype_of: Any, plain: Any) -> Any:
     def convert(value: Any = 0) -> Any:
         if isinstance(value, (Expr, Matrix)):
             return ops.cast(value, dtype_of())
         return plain(value)
 
+    # Python names it where the number of arguments is wrong.
+    convert.__qualname__ = name
     return convert
 
 
@@ -63,9 +65,9 @@ _BUILTINS: dict[Any, Any] = {
     builtins.abs: ops.abs,
     builtins.pow: ops.pow,
     builtins.round: ops.round,
-    builtins.int: _to(lambda: dtypes.defaults.ip, folding.to_int),
-    builtins.float: _to(lambda: dtypes.defaults.fp, float),
-    builtins.bool: _to(lambda: dtypes.u1, bool),
+    builtins.int: _to("int", lambda: dtypes.defaults.ip, folding.to_int),
+    builtins.float: _to("float", lambda: dtypes.defaults.fp, folding.to_float),
+    builtins.bool: _to("bool", lambda: dtypes.u1, bool),
     builtins.any: _any,
     builtins.all: _all,
     builtins.sum: _sum,
@@ -214,6 +216,8 @@ class Calls:
         unknown = set(named) - {"sep", "end", "flush", "file"}
         if unknown:
             raise WujiTypeError(f"`print` has no parameter `{unknown.pop()}`")
+        if named.get("file") is not None:
+            raise WujiTypeError("kernels print to the standard output: `print` takes no `file` here")
         kernel_print(args, named.get("sep") if named.get("sep") is not None else " ", named.get("end") if named.get("end") is not None else "\n")
 
     def _range(self, node: ast.Call) -> Any:

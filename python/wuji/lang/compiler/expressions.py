@@ -15,7 +15,7 @@ from ..field import Field
 from ..matrix import Matrix, in_kernel
 from ..overflow import report_overflow
 from ..struct import Struct
-from ..text import FormattedText, Placeholder
+from ..text import FormattedText, Placeholder, format_printf
 from ..values import Expr, Ref, StructVal, is_device
 
 if TYPE_CHECKING:
@@ -191,6 +191,8 @@ class Expressions:
     def _binary(self, node: ast.BinOp, left: Any) -> Any:
         right = self.value(node.right)
         dual, plain, what = _BINARY[type(node.op)]
+        if isinstance(left, str) and isinstance(node.op, ast.Mod):
+            return format_printf(left, right) if _has_run_time_values(right) else plain(left, right)
         if isinstance(left, Expr) or isinstance(right, Expr):
             result = dual(left, right)
             self.check_overflow(node, left, right, result)
@@ -449,3 +451,9 @@ def _logical(is_and: bool, a: Any, b: Any) -> Any:
     if vectors or _logical_type(a, b) is dtypes.u1:
         return (ops.logical_and if is_and else ops.logical_or)(a, b)
     return emit.select(emit.truth(a), b, a) if is_and else emit.select(emit.truth(a), a, b)
+
+
+def _has_run_time_values(values: Any) -> bool:
+    """Return whether the values of a format are not all constants."""
+    several = values.values() if isinstance(values, dict) else values if isinstance(values, tuple) else (values,)
+    return any(is_device(value) or isinstance(value, (Matrix, Struct)) for value in several)

@@ -25,6 +25,9 @@ from .scope import Scope
 from .source import Source
 from .statements import Statements
 
+# So many nested calls are more likely recursion than expressions that nest too deeply.
+_MANY_CALLS = 10
+
 
 class FunctionCompiler(Statements, Loops, Calls, Expressions):
     """Visits the syntax tree of one function and emits IR into the builder of the compilation."""
@@ -97,6 +100,10 @@ class FunctionCompiler(Statements, Loops, Calls, Expressions):
             wrapped = error
         elif isinstance(error, MemoryError):
             return error
+        elif isinstance(error, RecursionError) and self.cx.__dict__.get("inlined", 0) >= _MANY_CALLS:
+            wrapped = WujiCompilationError(
+                f"calls nest too deeply to be inlined; is `{self.source.name}` recursive?\n  = help: use `ti.real_func` for recursion"
+            )
         elif isinstance(error, RecursionError):
             wrapped = WujiSyntaxError("the code is nested too deeply\n  = help: split it into several statements or functions")
         else:
@@ -106,7 +113,8 @@ class FunctionCompiler(Statements, Loops, Calls, Expressions):
             elif isinstance(error, IndexError):
                 kind = WujiIndexError
             text = str(error) if isinstance(error, (TypeError, IndexError, AttributeError)) else f"{type(error).__name__}: {error}"
-            wrapped = kind(text)
+            # What Python says of objects that stand for values of the kernel.
+            wrapped = kind(text.replace("'Expr' object", "a run-time value").replace("'Expr'", "a run-time value"))
         message = getattr(wrapped, "message", str(wrapped))
         if not message.startswith("error["):
             code = code_of(wrapped)

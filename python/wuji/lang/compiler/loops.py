@@ -216,7 +216,8 @@ class Loops:
             return
         if grouped:
             if not isinstance(node.target, ast.Name):
-                raise WujiSyntaxError("`ti.grouped` yields one index vector; use one loop variable")
+                count = len(node.target.elts) if isinstance(node.target, (ast.Tuple, ast.List)) else 0
+                raise WujiSyntaxError(f"Group for should have 1 loop target, found {count}: `ti.grouped` yields one index vector")
             # The only element of something without axes has no index: `x[()]` is `x[None]`.
             self.bind(node.target, emit.compose(list(indices), (len(indices),)) if indices else ())
             return

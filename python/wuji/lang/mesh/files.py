@@ -65,7 +65,7 @@ def _load_obj(path: str) -> tuple[Any, dict[int, Any]]:
         rows = [re.sub(r"/\S*", "", line).split() for line in faces]
         counts = np.array([len(row) for row in rows])
         corners = np.array([corner for row in rows for corner in row], dtype=np.int64)
-    except ValueError as e:
+    except (ValueError, OverflowError) as e:
         _damaged(path, "OBJ", str(e))
     if counts.min() < 3:
         _damaged(path, "OBJ", f"face {int(counts.argmin()) + 1} has {int(counts.min())} corners")
@@ -89,15 +89,17 @@ def _load_off(path: str) -> tuple[Any, dict[int, Any]]:
         counts, starts = [], []
         for _ in range(polygons):
             counts.append(int(words[at]))
+            if counts[-1] < 3:
+                _damaged(path, "OFF", f"face {len(counts)} has {counts[-1]} corners")
             starts.append(at + 1)
             at += 1 + counts[-1]
         if at > len(words):
             _damaged(path, "OFF", "it ends in a face")
         corners = np.array([corner for n, start in zip(counts, starts, strict=True) for corner in words[start : start + n]], dtype=np.int64)
-    except (ValueError, IndexError) as e:
+    except (ValueError, IndexError, OverflowError) as e:
         _damaged(path, "OFF", str(e))
-    if not counts or min(counts) < 3:
-        _damaged(path, "OFF", "a face has fewer than 3 corners" if counts else "it has no faces")
+    if not counts:
+        _damaged(path, "OFF", "it has no faces")
     return positions, {2: _triangles(counts, corners)}
 
 
@@ -116,5 +118,5 @@ def _tetgen_table(path: str, columns: int, dtype: Any) -> tuple[Any, int]:
         if len(rows) < count:
             _damaged(path, "TetGen", f"it has {len(rows)} of {count} lines")
         return np.array([row[1:] for row in rows], dtype=dtype).reshape(count, columns), int(rows[0][0])
-    except (ValueError, IndexError) as e:
+    except (ValueError, IndexError, OverflowError) as e:
         _damaged(path, "TetGen", str(e))

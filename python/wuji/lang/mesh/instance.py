@@ -9,7 +9,8 @@ from ..context import Compilation
 from ..enums import Layout
 from ..field import Field, field
 from ..ndrange import RangeVal
-from ..snode import Axis, FieldsBuilder
+from ..extents import Axis
+from ..snode import FieldsBuilder
 from . import files, metadata, topology
 from .elements import at_number, loop_over
 from .metadata import MeshMetadata
