@@ -128,6 +128,11 @@ fn source(b: &Field<f32, 3>, angle: f32) {
     }
 }
 
+/// The angle from cell to cell of so many waves.
+fn angle(n: i32, waves: f32) -> f32 {
+    waves * std::f32::consts::TAU / n as f32
+}
+
 /// The solver and its state.
 #[derive(Debug)]
 pub struct Mgpcg {
@@ -198,7 +203,8 @@ impl Mgpcg {
             zs.push(z);
         }
         // ANCHOR_END: layout
-        Mgpcg::with_fields(n, waves, [b, x, p, ap], rs, zs)
+        source(&b, angle(n, waves))?;
+        Mgpcg::with_fields(n, [b, x, p, ap], rs, zs)
     }
 
     /// The same on all cells of a cube, in dense fields.
@@ -211,17 +217,18 @@ impl Mgpcg {
             field("p", 0)?,
             field("ap", 0)?,
         ];
-        Mgpcg::with_fields(n, waves, finest, levels("r")?, levels("z")?)
+        source(&finest[0], angle(n, waves))?;
+        Mgpcg::with_fields(n, finest, levels("r")?, levels("z")?)
     }
 
-    fn with_fields(
+    /// A solver on the active cells of these fields: the right-hand side, the solution, a search direction and its image;
+    /// residuals and corrections from the finest level to the coarsest.
+    pub fn with_fields(
         n: i32,
-        waves: f32,
         [b, x, p, ap]: [Field<f32, 3>; 4],
         r: Vec<Field<f32, 3>>,
         z: Vec<Field<f32, 3>>,
     ) -> Result<Mgpcg> {
-        source(&b, waves * std::f32::consts::TAU / n as f32)?;
         let mut solver = Mgpcg {
             n,
             b,
@@ -253,6 +260,9 @@ impl Mgpcg {
     /// of iterations.
     pub fn solve(&mut self, factor: f64, most: usize) -> Result<usize> {
         self.restart()?;
+        if self.start == 0.0 {
+            return Ok(0);
+        }
         for iteration in 1..most {
             self.descend()?;
             if self.residual() <= factor {
@@ -286,15 +296,16 @@ impl Mgpcg {
             smooth(&self.z[l], &self.r[l], first)?;
             smooth(&self.z[l], &self.r[l], 1 - first)
         };
-        for l in 0..LEVELS - 1 {
+        let last = self.z.len() - 1;
+        for l in 0..last {
             clear(&self.z[l])?;
             (0..SWEEPS).try_for_each(|_| sweep(l, 0))?;
             restrict(&self.z[l], &self.r[l], &self.r[l + 1])?;
         }
-        clear(&self.z[LEVELS - 1])?;
-        (0..BOTTOM).try_for_each(|_| sweep(LEVELS - 1, 0))?;
-        (0..BOTTOM).try_for_each(|_| sweep(LEVELS - 1, 1))?;
-        for l in (0..LEVELS - 1).rev() {
+        clear(&self.z[last])?;
+        (0..BOTTOM).try_for_each(|_| sweep(last, 0))?;
+        (0..BOTTOM).try_for_each(|_| sweep(last, 1))?;
+        for l in (0..last).rev() {
             prolongate(&self.z[l], &self.z[l + 1])?;
             (0..SWEEPS).try_for_each(|_| sweep(l, 1))?;
         }

@@ -1,6 +1,6 @@
 //! The Game of Life in two bits per cell, on a dense or a sparse plane.
 
-use super::{Outcome, Report, Row, Run, Simulation, time_steps};
+use super::{Outcome, Report, Row, Run, Simulation, does_not_fit, time_steps};
 use crate::differentiable::plot;
 use wuji::prelude::*;
 use wuji::viewer::Picture;
@@ -251,7 +251,13 @@ fn run(run: &Run) -> Outcome<Report> {
     ];
     let (mut rows, mut pictures, mut what) = (Vec::new(), Vec::new(), String::new());
     for (layout, storage) in layouts {
-        let mut life = Life::new(&run.world, run.size, storage)?;
+        let mut life = match Life::new(&run.world, run.size, storage) {
+            Err(error) if does_not_fit(&error) => {
+                rows.push(Row::too_large(layout, 8.0));
+                continue;
+            }
+            life => life?,
+        };
         // Guns in a corner: a sparse plane has much empty space.
         life.tile(&run.world, &gun, 64, life.n / 4)?;
         let time = time_steps(&run.world, run.steps, |_| life.step())?;
@@ -259,7 +265,7 @@ fn run(run: &Run) -> Outcome<Report> {
         rows.push(Row {
             layout,
             bytes: life.bytes() as f64 / cells,
-            time,
+            time: Some(time),
             note: format!(
                 "{:.2} Gcells/s, {} alive",
                 cells / time / 1e6,

@@ -90,10 +90,27 @@ pub struct Row {
     pub layout: &'static str,
     /// Bytes of a particle or a cell.
     pub bytes: f64,
-    /// Milliseconds of a step.
-    pub time: f64,
+    /// Milliseconds of a step, if the layout fits into memory.
+    pub time: Option<f64>,
     /// Statistics of the result.
     pub note: String,
+}
+
+impl Row {
+    /// A layout that does not fit into memory.
+    pub fn too_large(layout: &'static str, bytes: f64) -> Row {
+        Row {
+            layout,
+            bytes,
+            time: None,
+            note: String::new(),
+        }
+    }
+}
+
+/// Whether fields could not be allocated because memory is too small, on the host or on the device.
+pub fn does_not_fit(error: &wuji::Error) -> bool {
+    matches!(error.code, "W0110" | "W0522")
 }
 
 /// What a simulation measured.
@@ -114,9 +131,13 @@ impl Report {
     pub fn text(&self) -> String {
         let mut text = format!("{}\n", self.what);
         for row in &self.rows {
+            let result = match row.time {
+                Some(time) => format!("{time:>9.3} ms per step; {}", row.note),
+                None => "does not fit into memory".to_string(),
+            };
             text += &format!(
-                "  {:<14} {:>8.3} bytes per {}, {:>9.3} ms per step; {}\n",
-                row.layout, row.bytes, self.unit, row.time, row.note
+                "  {:<14} {:>8.3} bytes per {}, {result}\n",
+                row.layout, row.bytes, self.unit
             );
         }
         text

@@ -611,7 +611,7 @@ fn run(run: &Run) -> Outcome<Report> {
         rows.push(Row {
             layout,
             bytes: mpm.bytes(),
-            time,
+            time: Some(time),
             note: format!(
                 "kinetic energy {:.4}, potential energy {:.4}, volume {:.0} cells",
                 found.kinetic, found.potential, found.volume

@@ -1,6 +1,8 @@
-//! Sparse smoke in three dimensions: advection-reflection, with 40 instead of 68 bytes per voxel.
+//! Sparse smoke in three dimensions: MacCormack advection, reflection, and a multigrid solver for the pressure, with 69 instead of
+//! 109 bytes per voxel.
 
 use super::{Outcome, Report, Row, Run, Simulation, time_steps};
+use crate::apps::mgpcg::Mgpcg;
 use crate::differentiable::plot;
 use wuji::prelude::*;
 use wuji::tune::Trial;
@@ -11,16 +13,18 @@ use wuji::{Cells, Result};
 pub const SMOKE: Simulation = Simulation {
     name: "smoke",
     about: "sparse smoke in 3-D: velocities of 3 x 21 bits, dye with a shared exponent in 32 bits",
-    long: "Two colored jets rise and meet. \
+    long: "Two colored balls of smoke collide and rise. \
            A step advects for half its time, reflects the velocity at its divergence-free part, advects again, and projects. \
-           The pressure comes from sweeps of red-black Gauss-Seidel. \
+           Advection is MacCormack's scheme along paths of third order (Runge-Kutta). \
+           The pressure comes from conjugate gradients, preconditioned by a sparse multigrid hierarchy. \
            Blocks of 8 x 8 x 8 voxels are active where smoke is near. \
            A velocity is 3 fixed-point numbers of 21 bits in a word of 64 bits. \
            Dye is 3 fractions of 9 bits with a shared exponent of 5 bits in a word of 32 bits. \
+           Four velocities and three dyes take 44 bytes per voxel instead of 84; the solver takes 25. \
            Tests compare the energy and the dye with the `f32` layout. \
            They also show that dye with a shared exponent decays, where fixed-point numbers of 10 bits stop.",
     size: ("voxels along each side", 48, 2048),
-    steps: 80,
+    steps: 60,
     run,
     tune: Some(tune),
     file: file!(),
@@ -28,11 +32,16 @@ pub const SMOKE: Simulation = Simulation {
 };
 
 const BLOCK: i64 = 8;
-/// Sweeps of Gauss-Seidel for each projection.
-const SWEEPS: usize = 12;
+/// By how much the solver reduces the residual, and in how many iterations at most.
+const TOLERANCE: f64 = 1e-3;
+const ITERATIONS: usize = 20;
+/// Bytes of the solver per voxel: six numbers, and two per voxel of the coarser levels.
+const SOLVER_BYTES: f64 = 24.0 + 8.0 / 7.0;
 /// Steps until blocks are activated again. Smoke moves at most two voxels per step.
 const EPOCH: usize = 3;
 const REACH: i32 = 7;
+/// The radius of a ball, relative to the side of the grid.
+const RADIUS: f32 = 0.18;
 /// Dye below this is not worth a block.
 const LEAST: f32 = 2e-3;
 /// Velocities are in voxels per step.
@@ -59,74 +68,119 @@ fn sample(x: &Field<Vec3, 3>, at: Vec3) -> Vec3 {
     sum
 }
 
-/// Moves a velocity along another one. Dye rises.
+/// Where the air at a voxel was a time `dt` ago: Ralston's Runge-Kutta method of third order.
+#[func]
+fn backtrace(u: &Field<Vec3, 3>, at: Vec3, here: Vec3, dt: f32) -> Vec3 {
+    let half = sample(u, at - here * (0.5 * dt));
+    let late = sample(u, at - half * (0.75 * dt));
+    at - (here * 2.0 + half * 3.0 + late * 4.0) * (dt / 9.0)
+}
+
+/// The least and the largest of the values around a point.
+#[func]
+fn extremes(x: &Field<Vec3, 3>, at: Vec3) -> (Vec3, Vec3) {
+    let corner = at.floor().cast::<i32>();
+    let mut least = x[corner];
+    let mut most = least;
+    for n in unroll(1..8) {
+        let value = x[corner + ivec3(n & 1, (n >> 1) & 1, n >> 2)];
+        least = least.min(value);
+        most = most.max(value);
+    }
+    (least, most)
+}
+
+/// Moves values along a velocity.
 #[kernel]
-fn advect_velocity(
+fn predict(along: &Field<Vec3, 3>, from: &Field<Vec3, 3>, to: &Field<Vec3, 3>, dt: f32) {
+    for [i, j, k] in along {
+        let at = vec3(i as f32, j as f32, k as f32);
+        to[[i, j, k]] = sample(from, backtrace(along, at, along[[i, j, k]], dt));
+    }
+}
+
+/// MacCormack's correction: half of what is lost on the way there and back, within the values around the origin.
+#[kernel]
+fn correct(
     along: &Field<Vec3, 3>,
     from: &Field<Vec3, 3>,
+    predicted: &Field<Vec3, 3>,
     to: &Field<Vec3, 3>,
-    dye: &Field<Vec3, 3>,
     dt: f32,
+    keep: f32,
 ) {
     for [i, j, k] in along {
         let at = vec3(i as f32, j as f32, k as f32);
-        let mut u = sample(from, at - along[[i, j, k]] * dt);
+        let here = along[[i, j, k]];
+        let back = sample(predicted, backtrace(along, at, here, -dt));
+        let (least, most) = extremes(from, backtrace(along, at, here, dt));
+        let value = predicted[[i, j, k]] + (from[[i, j, k]] - back) * 0.5;
+        to[[i, j, k]] = value.max(least).min(most) * keep;
+    }
+}
+
+/// Dye rises.
+#[kernel]
+fn rise(u: &Field<Vec3, 3>, dye: &Field<Vec3, 3>, dt: f32) {
+    for [i, j, k] in u {
         let d = dye[[i, j, k]];
-        u.y += (d.x + d.y + d.z) * (BUOYANCY * dt);
-        to[[i, j, k]] = u;
+        let mut v = u[[i, j, k]];
+        v.y += (d.x + d.y + d.z) * (BUOYANCY * dt);
+        u[[i, j, k]] = v;
     }
 }
 
+/// The negative divergence. Pressures are in the middle between eight velocities, so that no velocity that alternates from voxel
+/// to voxel seems to be free of divergence.
 #[kernel]
-fn advect_dye(along: &Field<Vec3, 3>, from: &Field<Vec3, 3>, to: &Field<Vec3, 3>, keep: f32) {
-    for [i, j, k] in along {
-        let at = vec3(i as f32, j as f32, k as f32);
-        to[[i, j, k]] = sample(from, at - along[[i, j, k]]) * keep;
-    }
-}
-
-#[kernel]
-fn diverge(u: &Field<Vec3, 3>, divergence: &Field<f32, 3>) {
-    for [i, j, k] in divergence {
-        divergence[[i, j, k]] = 0.5
-            * (u[[i + 1, j, k]].x - u[[i - 1, j, k]].x + u[[i, j + 1, k]].y - u[[i, j - 1, k]].y
-                + u[[i, j, k + 1]].z
-                - u[[i, j, k - 1]].z);
-    }
-}
-
-/// Half a sweep of red-black Gauss-Seidel.
-#[kernel]
-fn relax(pressure: &Field<f32, 3>, divergence: &Field<f32, 3>, color: i32) {
-    for [i, j, k] in pressure {
-        if (i + j + k) & 1 == color {
-            let around = pressure[[i - 1, j, k]]
-                + pressure[[i + 1, j, k]]
-                + pressure[[i, j - 1, k]]
-                + pressure[[i, j + 1, k]]
-                + pressure[[i, j, k - 1]]
-                + pressure[[i, j, k + 1]];
-            pressure[[i, j, k]] = (around - divergence[[i, j, k]]) / 6.0;
+fn converge(u: &Field<Vec3, 3>, convergence: &Field<f32, 3>) {
+    for [i, j, k] in convergence {
+        let mut sum = 0.0;
+        for n in unroll(0..8) {
+            let corner = ivec3(n & 1, (n >> 1) & 1, n >> 2);
+            let outwards = (corner * 2 - 1).cast::<f32>();
+            sum -= u[ivec3(i, j, k) + corner].dot(outwards);
         }
+        convergence[[i, j, k]] = sum * 0.25;
     }
 }
 
-/// Subtracts the gradient of the pressure. The velocity itself is reflected.
+#[func]
+fn gradient(pressure: &Field<f32, 3>, i: i32, j: i32, k: i32) -> Vec3 {
+    let mut sum = Vec3::splat(0.0);
+    for n in unroll(0..8) {
+        let corner = ivec3(n & 1, (n >> 1) & 1, n >> 2);
+        let outwards = (corner * 2 - 1).cast::<f32>();
+        sum += outwards * pressure[ivec3(i - 1, j - 1, k - 1) + corner];
+    }
+    sum * 0.25
+}
+
+/// Subtracts the gradient of the pressure.
 #[kernel]
 fn project(u: &Field<Vec3, 3>, pressure: &Field<f32, 3>, free: &Field<Vec3, 3>) {
-    for [i, j, k] in pressure {
-        let g = vec3(
-            pressure[[i + 1, j, k]] - pressure[[i - 1, j, k]],
-            pressure[[i, j + 1, k]] - pressure[[i, j - 1, k]],
-            pressure[[i, j, k + 1]] - pressure[[i, j, k - 1]],
-        ) * 0.5;
-        let old = u[[i, j, k]];
-        free[[i, j, k]] = old - g;
-        u[[i, j, k]] = old - g * 2.0;
+    for [i, j, k] in u {
+        free[[i, j, k]] = u[[i, j, k]] - gradient(pressure, i, j, k);
     }
 }
 
-/// A ball that emits dye.
+/// Subtracts the gradient of the pressure, once and twice.
+#[kernel]
+fn reflect(
+    u: &Field<Vec3, 3>,
+    pressure: &Field<f32, 3>,
+    free: &Field<Vec3, 3>,
+    reflected: &Field<Vec3, 3>,
+) {
+    for [i, j, k] in u {
+        let old = u[[i, j, k]];
+        let g = gradient(pressure, i, j, k);
+        free[[i, j, k]] = old - g;
+        reflected[[i, j, k]] = old - g * 2.0;
+    }
+}
+
+/// A ball of dye that moves.
 #[kernel]
 fn emit(
     u: &Field<Vec3, 3>,
@@ -174,6 +228,14 @@ fn grow(dye: &Field<Vec3, 3>, blocks: &Cells<3>, block: i32) {
                 }
             }
         }
+    }
+}
+
+/// Activates the blocks of the next coarser level.
+#[kernel]
+fn coarsen(blocks: &Cells<3>, coarse: &Cells<3>) {
+    for [i, j, k] in blocks {
+        coarse.activate([i >> 1, j >> 1, k >> 1]);
     }
 }
 
@@ -236,29 +298,33 @@ pub enum Dye {
 #[derive(Debug)]
 pub struct Smoke {
     n: usize,
-    blocks: Cells<3>,
-    u: [Field<Vec3, 3>; 3],
-    dye: [Field<Vec3, 3>; 2],
-    divergence: Field<f32, 3>,
+    /// The blocks of each level, from the finest.
+    blocks: Vec<Cells<3>>,
+    /// The velocity; reflected, predicted and advected ones.
+    u: [Field<Vec3, 3>; 4],
+    /// The dye, a prediction, and that of the next step.
+    dye: [Field<Vec3, 3>; 3],
+    convergence: Field<f32, 3>,
     pressure: Field<f32, 3>,
+    solver: Mgpcg,
     steps: usize,
     /// The part of the dye that is left after a step.
     keep: f32,
-    /// Whether the jets are on.
-    emits: bool,
+    /// Iterations of the solver so far.
+    iterations: usize,
 }
 
 impl Smoke {
-    /// Air at rest, on a grid with `n` cells along each axis.
+    /// Two balls of smoke on their way to each other, on a grid with `n` cells along each axis.
     pub fn new(world: &World, n: usize, storage: Storage) -> Result<Smoke> {
         Smoke::with(world, n, storage, None)
     }
 
     /// With a trial, it says how velocities and dye are stored.
     fn with(world: &World, n: usize, storage: Storage, trial: Option<&Trial<'_>>) -> Result<Smoke> {
-        let side = n.div_ceil(BLOCK as usize) as i64;
-        let (blocks, u, dye, divergence, pressure) = world.layout(|root| {
-            let block = root.pointer(IJK, side);
+        let side = n.div_ceil(BLOCK as usize);
+        let (finest, u, dye, [convergence, pressure, p, ap, r, z]) = world.layout(|root| {
+            let block = root.pointer(IJK, side as i64);
             let velocity = |name: &str| {
                 let voxel = block.dense(IJK, BLOCK);
                 match (storage, trial) {
@@ -291,47 +357,67 @@ impl Smoke {
             };
             (
                 block.cells("blocks"),
-                ["u", "reflected", "advected"].map(velocity),
-                ["dye", "new_dye"].map(dye),
-                block.dense(IJK, BLOCK).place("divergence"),
-                block.dense(IJK, BLOCK).place("pressure"),
+                ["u", "reflected", "predicted", "advected"].map(velocity),
+                ["dye", "predicted_dye", "new_dye"].map(dye),
+                ["convergence", "pressure", "p", "ap", "r", "z"]
+                    .map(|name| block.dense(IJK, BLOCK).place(name)),
             )
         })?;
-        Ok(Smoke {
-            n: (side * BLOCK) as usize,
+        let (mut blocks, mut r, mut z) = (vec![finest], vec![r], vec![z]);
+        // The coarsest level is one block.
+        for level in 1..=side.next_power_of_two().ilog2() {
+            let (cells, residual, correction) = world.layout(|root| {
+                let block = root.pointer(IJK, side.div_ceil(1 << level) as i64);
+                (
+                    block.cells("blocks"),
+                    block.dense(IJK, BLOCK).place("r"),
+                    block.dense(IJK, BLOCK).place("z"),
+                )
+            })?;
+            blocks.push(cells);
+            r.push(residual);
+            z.push(correction);
+        }
+        let fields = [convergence.clone(), pressure.clone(), p, ap];
+        let n = side * BLOCK as usize;
+        let smoke = Smoke {
+            n,
             blocks,
             u,
             dye,
-            divergence,
+            convergence,
             pressure,
+            solver: Mgpcg::with_fields(n as i32, fields, r, z)?,
             steps: 0,
             keep: 0.995,
-            emits: true,
-        })
+            iterations: 0,
+        };
+        smoke.balls()?;
+        Ok(smoke)
     }
 
-    fn pressure_of(&self, u: &Field<Vec3, 3>) -> Result<()> {
-        diverge(u, &self.divergence)?;
-        for _ in 0..SWEEPS {
-            relax(&self.pressure, &self.divergence, 0)?;
-            relax(&self.pressure, &self.divergence, 1)?;
-        }
-        Ok(())
-    }
-
-    fn jets(&self) -> Result<()> {
-        let n = self.n as i32;
-        let jets = [
-            (0.25, vec3(0.8, 0.6, 0.05), vec3(0.9, 0.25, 0.05)),
-            (0.75, vec3(-0.8, 0.6, -0.05), vec3(0.05, 0.3, 0.9)),
+    fn balls(&self) -> Result<()> {
+        let n = self.n as f32;
+        let balls = [
+            (
+                [0.27, 0.3, 0.46],
+                vec3(0.8, 0.1, 0.0),
+                vec3(0.9, 0.25, 0.05),
+            ),
+            (
+                [0.73, 0.3, 0.54],
+                vec3(-0.8, 0.1, 0.0),
+                vec3(0.05, 0.3, 0.9),
+            ),
         ];
-        for (x, speed, color) in jets {
-            let middle = ivec3((n as f32 * x) as i32, n / 6, n / 2);
+        for (middle, speed, color) in balls {
+            let [x, y, z] = middle.map(|at| (n * at) as i32);
+            let radius = (n * RADIUS) as i32;
             emit(
                 &self.u[0],
-                &self.dye[self.steps % 2],
-                middle,
-                (n / 14).max(1),
+                &self.dye[0],
+                ivec3(x, y, z),
+                radius,
                 speed,
                 color,
             )?;
@@ -339,30 +425,47 @@ impl Smoke {
         Ok(())
     }
 
+    /// Activates the blocks that smoke can reach, on all levels.
+    fn activate(&self) -> Result<()> {
+        grow(&self.dye[0], &self.blocks[0], BLOCK as i32)?;
+        for level in self.blocks.windows(2) {
+            coarsen(&level[0], &level[1])?;
+        }
+        Ok(())
+    }
+
+    /// Moves a velocity along the current one for half a step, and finds the pressure that makes it free of divergence.
+    fn advect(&mut self, from: &Field<Vec3, 3>) -> Result<()> {
+        let [u, _, predicted, advected] = &self.u;
+        predict(u, from, predicted, 0.5)?;
+        correct(u, from, predicted, advected, 0.5, 1.0)?;
+        rise(advected, &self.dye[0], 0.5)?;
+        converge(advected, &self.convergence)?;
+        self.iterations += self.solver.solve(TOLERANCE, ITERATIONS)?;
+        Ok(())
+    }
+
     /// One time step.
     pub fn step(&mut self) -> Result<()> {
-        let (dye, new_dye) = (&self.dye[self.steps % 2], &self.dye[(self.steps + 1) % 2]);
-        let [u, reflected, advected] = &self.u;
-        if self.emits {
-            self.jets()?;
-        }
         if self.steps.is_multiple_of(EPOCH) {
-            grow(dye, &self.blocks, BLOCK as i32)?;
+            self.activate()?;
         }
-        advect_velocity(u, u, reflected, dye, 0.5)?;
-        self.pressure_of(reflected)?;
-        project(reflected, &self.pressure, u)?;
-        advect_dye(u, dye, new_dye, self.keep)?;
-        advect_velocity(u, reflected, advected, dye, 0.5)?;
-        self.pressure_of(advected)?;
-        project(advected, &self.pressure, u)?;
+        let [u, reflected, _, advected] = self.u.clone();
+        self.advect(&u)?;
+        reflect(&advected, &self.pressure, &u, &reflected)?;
+        let [dye, predicted, new_dye] = &self.dye;
+        predict(&u, dye, predicted, 1.0)?;
+        correct(&u, dye, predicted, new_dye, 1.0, self.keep)?;
+        self.advect(&reflected)?;
+        project(&advected, &self.pressure, &u)?;
+        self.dye.swap(0, 2);
         self.steps += 1;
         Ok(())
     }
 
     /// The sum of all dye.
     pub fn dye(&self) -> Result<f64> {
-        sum_of_dye(&self.dye[self.steps % 2])
+        sum_of_dye(&self.dye[0])
     }
 
     /// Kinetic energy.
@@ -372,13 +475,13 @@ impl Smoke {
 
     /// Voxels in active blocks.
     pub fn voxels(&self) -> Result<usize> {
-        Ok(self.blocks.count_active()? as usize * BLOCK.pow(3) as usize)
+        Ok(self.blocks[0].count_active()? as usize * BLOCK.pow(3) as usize)
     }
 
     fn picture(&self, world: &World) -> Result<Picture> {
         const SIDE: usize = 288;
         let pixels = world.field::<Vec3, 2>("pixels", [SIDE, SIDE])?;
-        paint(&self.dye[self.steps % 2], &pixels)?;
+        paint(&self.dye[0], &pixels)?;
         pixels.to_picture()
     }
 }
@@ -392,15 +495,15 @@ fn tune(run: &Run, trial: &Trial<'_>) -> Result<()> {
         energies.push(smoke.energy()?);
     }
     let pixels = run.world.field::<Vec3, 2>("pixels", [24, 24])?;
-    paint(&smoke.dye[smoke.steps % 2], &pixels)?;
+    paint(&smoke.dye[0], &pixels)?;
     trial.output_numbers("energy", &energies);
     trial.output("picture", &pixels)
 }
 
 fn run(run: &Run) -> Outcome<Report> {
     let layouts = [
-        ("f32", Storage::Floats, 68.0),
-        ("packed", Storage::Packed(Dye::Shared), 40.0),
+        ("f32", Storage::Floats, 84.0),
+        ("packed", Storage::Packed(Dye::Shared), 44.0),
     ];
     let (mut rows, mut pictures, mut what) = (Vec::new(), Vec::new(), String::new());
     for (layout, storage, bytes) in layouts {
@@ -408,9 +511,14 @@ fn run(run: &Run) -> Outcome<Report> {
         let time = time_steps(&run.world, run.steps, |_| smoke.step())?;
         rows.push(Row {
             layout,
-            bytes,
-            time,
-            note: format!("dye {:.1}, energy {:.1}", smoke.dye()?, smoke.energy()?),
+            bytes: bytes + SOLVER_BYTES,
+            time: Some(time),
+            note: format!(
+                "dye {:.1}, energy {:.1}, {:.1} iterations per step",
+                smoke.dye()?,
+                smoke.energy()?,
+                smoke.iterations as f64 / smoke.steps as f64
+            ),
         });
         pictures.push(smoke.picture(&run.world)?);
         what = format!(
@@ -447,7 +555,7 @@ mod tests {
         let [floats, packed] = [Storage::Floats, Storage::Packed(Dye::Shared)].map(|storage| {
             let mut smoke = Smoke::new(&world, 24, storage).expect("fields");
             let mut all = Vec::new();
-            for step in 0..30 {
+            for step in 0..20 {
                 smoke.step().expect("a step");
                 if step % 10 == 9 {
                     let sums = [smoke.dye(), smoke.energy()].map(|sum| sum.expect("a sum"));
@@ -464,14 +572,33 @@ mod tests {
         }
     }
 
+    /// The largest divergence, relative to the largest component of a velocity.
+    fn divergence(smoke: &Smoke) -> f32 {
+        converge(&smoke.u[0], &smoke.convergence).expect("a kernel");
+        let most = |all: Vec<f32>| all.into_iter().fold(0.0f32, |m, x| m.max(x.abs()));
+        let velocities = smoke.u[0].to_vec().expect("velocities");
+        let components = velocities.iter().flat_map(|v| [v.x, v.y, v.z]);
+        most(smoke.convergence.to_vec().expect("numbers")) / most(components.collect())
+    }
+
+    #[test]
+    fn a_step_removes_divergence() {
+        let mut smoke = Smoke::new(&world(), 24, Storage::Floats).expect("fields");
+        smoke.activate().expect("blocks");
+        let before = divergence(&smoke);
+        smoke.step().expect("a step");
+        let after = divergence(&smoke);
+        println!("{before} {after}");
+        assert!(after < 0.3 * before, "{before} {after}");
+    }
+
     #[test]
     fn dye_with_a_shared_exponent_decays_where_fixed_point_stops() {
         let world = world();
         let left = |storage| {
-            let mut smoke = Smoke::new(&world, 24, storage).expect("fields");
-            smoke.keep = 0.98;
-            for step in 0..160 {
-                smoke.emits = step < 10;
+            let mut smoke = Smoke::new(&world, 16, storage).expect("fields");
+            smoke.keep = 0.95;
+            for _ in 0..120 {
                 smoke.step().expect("a step");
             }
             smoke.dye().expect("a sum")
@@ -482,10 +609,10 @@ mod tests {
         println!("floats {floats}, shared {shared}, fixed {fixed}, own {own}");
         let off = |sum: f64| (sum / floats - 1.0).abs();
         assert!(
-            off(shared) < 0.3 && off(own) < 0.3,
+            off(shared) < 0.3 && off(own) < 0.4,
             "{shared} {own} {floats}"
         );
         // Rounding to the nearest keeps what is small.
-        assert!(off(fixed) > 3.0, "{fixed} {floats}");
+        assert!(off(fixed) > 1.5, "{fixed} {floats}");
     }
 }
