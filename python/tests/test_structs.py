@@ -163,3 +163,49 @@ def test_argument_packs_as_parameters_of_functions() -> None:
         return annotated(p) + template(p.q)
 
     assert f(pack(q=inner(x=1, y=2), s={"a": 1, "b": [2, 3]})) == 104
+
+
+def test_lists_in_structs_outside_kernels_are_vectors() -> None:
+    s = ti.Struct(a=7, b=[1, 2], c={"m": [[1.0, 2.0], [3.0, 4.0]]})
+    assert (s.b + 1).to_list() == [2, 3] and s.c.m[1, 0] == 3.0
+    x = ti.Struct.field({"a": ti.f32, "b": ti.math.vec2}, shape=2)
+    x[1] = ti.Struct(a=7, b=[1, 2])
+    assert x[1].a == 7 and x[1].b.to_list() == [1, 2]
+
+
+def test_data_classes_have_inherited_methods_and_no_constants() -> None:
+    class Scaled:
+        factor = 3
+
+        @ti.func
+        def twice(self):
+            return self.x * 2
+
+        @ti.func
+        def thrice(self):
+            return self.x * 3
+
+    @ti.dataclass
+    class Point(Scaled):
+        x: ti.f32
+        limit = 4
+
+        @property
+        def half(self):
+            return self.x / 2
+
+        @ti.func
+        def thrice(self):
+            return self.x * 30
+
+    @ti.kernel
+    def f() -> ti.f32:
+        p = Point(x=2.0)
+        return p.twice() + p.thrice()
+
+    assert f() == 64 and list(Point.members) == ["x"]
+    with pytest.raises(ti.TaichiCompilationError, match="default value"):
+
+        @ti.dataclass
+        class Bad:
+            x: ti.f32 = 1

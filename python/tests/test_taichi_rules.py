@@ -1,5 +1,7 @@
 """What Taichi refuses is an error of the same class here, and what it accepts in the same place works."""
 
+import functools
+
 import numpy as np
 import pytest
 
@@ -314,3 +316,43 @@ def test_grouped_loops_have_one_variable():
 
     with pytest.raises(ti.TaichiSyntaxError, match="Group for should have 1 loop target, found 2"):
         f()
+
+
+def test_functions_below_other_decorators_are_compiled():
+    def logged(function):
+        @functools.wraps(function)
+        def wrapper(*args, **named):
+            return function(*args, **named)
+
+        return wrapper
+
+    @ti.func
+    @logged
+    def double(x):
+        return 2 * x
+
+    @ti.kernel
+    @logged
+    def f(x: ti.i32) -> ti.i32:
+        return double(x) + 1
+
+    assert f(3) == 7
+
+
+def test_annotated_elements_and_members():
+    x, v = ti.field(ti.i32, 2), ti.Vector.field(2, ti.f32, 2)
+
+    @ti.kernel
+    def f():
+        x[0]: ti.i32 = 3
+        v[1]: ti.math.vec2 = ti.Vector([1.0, 2.0])
+        v[1].x: ti.f32 = 5
+
+    @ti.kernel
+    def other():
+        x[0]: ti.f32 = 3
+
+    f()
+    assert x[0] == 3 and v[1].to_list() == [5, 2]
+    with pytest.raises(ti.TaichiSyntaxError, match="has type i32, not f32"):
+        other()

@@ -81,7 +81,7 @@ def type_of(value: Any) -> Any:
     if isinstance(value, Matrix):
         return value.type
     if isinstance(value, (list, tuple)) and value:
-        return expr(value).ty
+        return expr(value).ty if context.compiling() else Matrix(value).type
     raise WujiTypeError(f"Invalid constant scalar data type: {type(value)}: {describe(value)} is not a value that a kernel can compute with")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import inspect
 import re
 from types import FunctionType
 from typing import Any
@@ -37,7 +38,8 @@ class KernelFunction:
     """A Python function that kernels can call, with its source."""
 
     def __init__(self, function: FunctionType) -> None:
-        self.function = function
+        # The source and the parameters are those of the function below other decorators.
+        self.function = inspect.unwrap(function)
         self._source: Source | None = None
         functools.update_wrapper(self, function)
 

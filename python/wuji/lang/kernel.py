@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import warnings
 import weakref
 from collections.abc import Callable, Iterator
@@ -111,7 +112,8 @@ class Kernel:
     _wuji_kind = "kernel"
 
     def __init__(self, function: FunctionType, in_class: bool = False) -> None:
-        self.function = function
+        # The source and the parameters are those of the function below other decorators.
+        self.function = inspect.unwrap(function)
         self.in_class = in_class
         self._parameters: list[Parameter] | None = None
         self._source: Source | None = None
@@ -352,11 +354,10 @@ class Kernel:
         code = self._specialization(cx, binder, program, wrap)
         sparse = []
         for fields, loops, activates, deactivates in program.cell_uses():
-            roots = (access.root for access in cx.sparse.values())
-            own = {id(leaf.node.path_from_root()[0]._structure) for n in fields if (leaf := cx.leaves.get(n)) is not None and leaf.node is not None}
-            for root in roots:
-                if id(root._structure) in own:
-                    access = SparseAccess(root)
+            own = {id(leaf.node.independent_part._structure) for n in fields if (leaf := cx.leaves.get(n)) is not None and leaf.node is not None}
+            for part in [access.part for access in cx.sparse.values()]:
+                if id(part._structure) in own:
+                    access = SparseAccess(part)
                     access.loops, access.activates, access.deactivates = loops, activates, deactivates
                     sparse.append(access)
         code.sparse = sparse

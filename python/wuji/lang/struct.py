@@ -23,7 +23,7 @@ class Struct:
         ty = StructType(**{k: _type_of(v) for k, v in entries.items()}, __struct_methods=methods)
         if any(is_device(v) for v in entries.values()):
             return construct(ty, (), entries)
-        return Struct._of(ty, {k: _value(ty.members[k], v) if isinstance(v, dict) else v for k, v in entries.items()})
+        return Struct._of(ty, {k: _value(ty.members[k], v) if isinstance(v, (dict, list, tuple)) else v for k, v in entries.items()})
 
     def __init__(self, *_: Any, **__: Any) -> None:
         pass
@@ -225,11 +225,11 @@ def dataclass(cls: type) -> StructType:
     for name, spec in hints.items():
         fields[name] = spec
     methods: dict[str, Any] = {}
-    for name, value in cls.__dict__.items():
-        if name in ("__dict__", "__weakref__", "__module__", "__annotations__", "__doc__", "__qualname__", "__firstlineno__", "__static_attributes__", "__annotate__", "__annotate_func__"):
-            continue
-        if callable(value) or isinstance(value, (staticmethod, classmethod)) or type(value).__name__ in ("Func", "RealFunc"):
-            methods[name] = value
-        else:
-            raise WujiTypeError(f"`{name}` of a `ti.dataclass` is neither an annotation nor a function; members cannot have default values")
+    for base in reversed(cls.__mro__[:-1]):
+        for name, value in vars(base).items():
+            if name in fields and base is cls:
+                raise WujiTypeError(f"member `{name}` of a `ti.dataclass` has a default value; members cannot have default values")
+            if (callable(value) and not name.startswith("__annotate")) or isinstance(value, (staticmethod, classmethod)):
+                methods[name] = value
+    # Constants and properties of the class are no part of a struct.
     return StructType(**fields, __struct_methods=methods, __struct_name=cls.__name__)

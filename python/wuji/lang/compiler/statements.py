@@ -113,12 +113,16 @@ class Statements:
     def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
         if node.value is None:
             raise WujiSyntaxError("an annotated variable needs an initial value")
-        if not isinstance(node.target, ast.Name):
-            raise WujiSyntaxError("only variable names can be annotated")
         ty = value_type(self.eval(node.annotation))
         if ty is None:
             raise WujiTypeError(f"`{ast.unparse(node.annotation)}` is not a value type")
         value = self.value(node.value)
+        if not isinstance(node.target, ast.Name):
+            ref = self._target(node.target)
+            if ref.ty != ty:
+                raise WujiSyntaxError(f"`{ast.unparse(node.target)}` has type {ref.ty}, not {ty}")
+            self._store(ref, value, node.target)
+            return
         known = self.scope.local(node.target.id)
         if known is not MISSING:
             if is_device(known) and known.ty == ty:
@@ -140,13 +144,20 @@ class Statements:
             for t, part in zip(target.elts, parts, strict=True):
                 self.assign(t, part)
         elif isinstance(target, (ast.Subscript, ast.Attribute)):
-            ref = self.eval(target)
-            if not isinstance(ref, (Ref, StructVal)):
-                raise WujiTypeError(f"cannot assign to `{ast.unparse(target)}`, which is {emit.describe(ref)}")
-            self._warn_loss(ref, value, target)
-            ref.store(value)
+            self._store(self._target(target), value, target)
         else:
             raise WujiSyntaxError(f"cannot assign to `{ast.unparse(target)}`")
+
+    def _target(self, target: ast.expr) -> Ref | StructVal:
+        """Evaluate an element or member that is assigned to."""
+        ref = self.eval(target)
+        if not isinstance(ref, (Ref, StructVal)):
+            raise WujiTypeError(f"cannot assign to `{ast.unparse(target)}`, which is {emit.describe(ref)}")
+        return ref
+
+    def _store(self, ref: Ref | StructVal, value: Any, node: ast.expr) -> None:
+        self._warn_loss(ref, value, node)
+        ref.store(value)
 
     def _assign_name(self, target: ast.Name, value: Any) -> None:
         known = self.scope.local(target.id)
@@ -154,8 +165,7 @@ class Statements:
             self.scope.define(target.id, self._new(target.id, value))
             return
         if isinstance(known, (Ref, StructVal)):
-            self._warn_loss(known, value, target)
-            known.store(value)
+            self._store(known, value, target)
         elif is_device(known):
             raise WujiTypeError(f"`{target.id}` cannot be assigned to: it is a loop index or a parameter")
         elif isinstance(known, (tuple, list)) and isinstance(value, (tuple, list)) and len(known) == len(value) and all(isinstance(k, Ref) for k in known):
