@@ -39,7 +39,7 @@ class KernelFunction:
 
     def __init__(self, function: FunctionType) -> None:
         # The source and the parameters are those of the function below other decorators.
-        self.function = inspect.unwrap(function)
+        self.function: FunctionType = inspect.unwrap(function)
         self._source: Source | None = None
         functools.update_wrapper(self, function)
 

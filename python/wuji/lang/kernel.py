@@ -113,7 +113,7 @@ class Kernel:
 
     def __init__(self, function: FunctionType, in_class: bool = False) -> None:
         # The source and the parameters are those of the function below other decorators.
-        self.function = inspect.unwrap(function)
+        self.function: FunctionType = inspect.unwrap(function)
         self.in_class = in_class
         self._parameters: list[Parameter] | None = None
         self._source: Source | None = None
