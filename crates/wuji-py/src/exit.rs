@@ -24,11 +24,12 @@ thread_local! {
 }
 
 /// How long the exit waits for callbacks.
-const PATIENCE: Duration = Duration::from_secs(2);
+const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How long the exit waits for threads that have the GIL now and then. A thread in Python code that Rust has called without a
-/// [`Taking`], such as the destructor of an object, gets to its next call in this time. A thread that sleeps does not, and need not.
-const GRACE: Duration = Duration::from_millis(100);
+/// How often the exit gives the GIL to other threads, for a millisecond or until it is its turn again. A thread in Python code that
+/// Rust has called without a [`Taking`], such as the destructor of an object, gets to its next call in this time, however busy the
+/// machine is. A thread that sleeps does not, and need not.
+const TURNS: usize = 100;
 
 /// A thread in [`USERS`].
 struct User(());
@@ -139,16 +140,15 @@ pub(crate) fn before_exit(py: Python<'_>) {
     detach(py, || ());
     TAKES.set(TAKES.get() + 1);
     EXITING.store(true, Ordering::SeqCst);
+    let started = Instant::now();
+    for _ in 0..TURNS {
+        if USERS.load(Ordering::SeqCst) <= 1 || started.elapsed() >= PATIENCE {
+            break;
+        }
+        detach(py, || std::thread::sleep(Duration::from_millis(1)));
+    }
     detach(py, || {
-        let started = Instant::now();
-        let others = || match started.elapsed() {
-            elapsed if elapsed >= PATIENCE => false,
-            elapsed => {
-                TAKERS.load(Ordering::SeqCst) > 0
-                    || elapsed < GRACE && USERS.load(Ordering::SeqCst) > 1
-            }
-        };
-        while others() {
+        while TAKERS.load(Ordering::SeqCst) > 0 && started.elapsed() < PATIENCE {
             std::thread::sleep(Duration::from_millis(1));
         }
         wuji::dynamic::before_exit();

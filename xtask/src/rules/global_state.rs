@@ -46,6 +46,7 @@ const LISTED: &[(&str, &str, &str)] = &[
     ("wuji-py", "PRINTING_FAILED", THREAD),
     ("wuji-py", "TAKERS", SIGNALS),
     ("wuji-py", "TAKES", THREAD),
+    ("wuji-py", "USERS", SIGNALS),
     ("wuji-runtime", "POLLED", THREAD),
     ("wuji-runtime", "BEFORE", SIGNALS),
     ("wuji-runtime", "COMPILATION", THREAD),
