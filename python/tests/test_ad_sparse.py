@@ -136,6 +136,53 @@ def test_a_kernel_that_activates_cells_it_loops_over_is_refused() -> None:
         spread()
 
 
+@pytest.mark.parametrize("lazy", [False, True])
+def test_a_loop_over_a_list_activates_cells_of_a_grid_below_the_same_root(lazy) -> None:
+    at, grid = ti.field(ti.f64, needs_grad=not lazy), ti.field(ti.f64, needs_grad=not lazy)
+    ti.root.dynamic(ti.i, 64, chunk_size=16).place(at)
+    block = ti.root.pointer(ti.i, 8)
+    block.dense(ti.i, 4).place(grid)
+    if lazy:
+        ti.root.lazy_grad()
+    loss = scalar()
+
+    @ti.kernel
+    def scatter():
+        for p in at:
+            cell = ti.cast(at[p] * 16, ti.i32)
+            grid[cell] += at[p] * at[p]
+            grid[cell + 1] += at[p] * 0.5
+
+    @ti.kernel
+    def gather():
+        for p in at:
+            at[p] += grid[ti.cast(at[p] * 16, ti.i32)] * 0.125
+
+    @ti.kernel
+    def squares():
+        for i in grid:
+            loss[None] += grid[i] ** 2
+
+    def run(start):
+        loss[None] = 0.0
+        for p, value in enumerate(start):
+            at[p] = value
+        for _ in range(2):
+            block.deactivate_all()
+            scatter()
+            gather()
+        squares()
+        return loss[None]
+
+    start = np.array([0.1, 0.23, 0.37, 0.55, 0.71])
+    with ti.ad.Tape(loss):
+        run(start)
+    found = [at.grad[p] for p in range(5)]
+    steps = np.eye(5) * 1e-6
+    expected = [(run(start + step) - run(start - step)) / 2e-6 for step in steps]
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
 def test_lists_that_grow_after_a_launch_are_refused() -> None:
     x = ti.field(ti.f64)
     node = ti.root.dynamic(ti.i, 16, chunk_size=4)

@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 use wuji::dynamic::autodiff::{self, IndexRange, UseKind};
 use wuji::dynamic::{ArrayArg, ArrayOwner, Kernel, Launched, is_recording, unaliased};
 use wuji::{Error, Position};
-use wuji_ir::entities::{Array, Tree};
+use wuji_ir::entities::{Array, Node, Tree};
 use wuji_ir::module::{ArrayData, Module, Span};
 use wuji_ir::types::{Scalar, Type};
 
@@ -202,15 +202,15 @@ impl Program {
     ) -> Program {
         self.uses = fields;
         self.array_uses = arrays;
-        let of_tree = |tree: Tree| {
-            let fields = self.module.fields.iter();
-            let own = fields.filter(move |(_, data)| data.tree == tree);
-            own.map(|(field, _)| field.as_u32()).collect()
+        let fields_of = |part: (Tree, Node)| {
+            let fields = self.module.fields.keys();
+            let own = fields.filter(|f| autodiff::part_of(&self.module, *f) == Some(part));
+            own.map(|field| field.as_u32()).collect()
         };
         let cells = cells.iter().map(|used| {
             let changes = (used.activates.is_some(), used.deactivates.is_some());
             (
-                of_tree(used.tree),
+                fields_of((used.tree, used.node)),
                 used.needs.is_some(),
                 changes.0,
                 changes.1,
@@ -221,7 +221,7 @@ impl Program {
     }
 }
 
-/// The fields of a sparse tree, and whether the kernel depends on its active cells, activates and deactivates some.
+/// The fields of a part of a sparse tree, and whether the kernel depends on its active cells, activates and deactivates some.
 type CellUseTuple = (Vec<u32>, bool, bool, bool);
 
 /// A field or array, a kind of use, an index for each axis, and the source line.
@@ -248,7 +248,7 @@ impl Program {
         self.array_uses.iter().map(Use::tuple).collect()
     }
 
-    /// How the kernel uses the active cells of sparse trees.
+    /// How the kernel uses the active cells of each part of sparse trees.
     fn cell_uses(&self) -> Vec<CellUseTuple> {
         self.cells.clone()
     }

@@ -10,40 +10,40 @@ from ..lang.snode import Leaf, SNode
 from .gradients import zero_at
 from .stored import copy_of, restore
 
-# The active cells of each sparse node of a tree, from the root down.
+# The active cells of each sparse node of a part of a tree, from the top down.
 Activity = list[frozenset[tuple[int, ...]]]
 
 
 class StoredCells:
-    """Which cells of a tree are active."""
+    """Which cells of a part of a tree are active: those of a node, and all below."""
 
-    __slots__ = ("_gradients", "key", "root")
+    __slots__ = ("_gradients", "key", "part")
 
-    def __init__(self, root: SNode) -> None:
-        self.root = root
-        self.key: Any = ("cells", id(root._structure))
+    def __init__(self, part: SNode) -> None:
+        self.part = part
+        self.key: Any = ("cells", id(part._structure))
         self._gradients: dict[tuple[Any, tuple[int, ...]], tuple[Leaf, Any]] = {}  # of cells that do not exist while earlier gradients run
 
     @staticmethod
     def of(leaf: Leaf) -> StoredCells | None:
-        """Return the cells of the tree that a field is in; None if all of them are always active."""
+        """Return the cells that a field depends on; None if all of them are always active."""
         if leaf.node is None or not leaf.node.is_sparse:
             return None
-        return StoredCells(leaf.node.path_from_root()[0])
+        return StoredCells(leaf.node.independent_part)
 
     def has(self, leaf: Leaf) -> bool:
-        """Return whether a field is in the tree."""
-        return leaf.node is not None and leaf.node.path_from_root()[0]._structure is self.root._structure
+        """Return whether a field depends on the cells."""
+        return leaf.node is not None and leaf.node.independent_part._structure is self.part._structure
 
     @property
     def name(self) -> str:
-        return f"the active cells of {self.root!r}"
+        return f"the active cells of {self.part!r}"
 
     def overlaps(self, other: Any) -> bool:
         return bool(self.key == other.key)
 
     def _nodes(self) -> Iterator[Any]:
-        waiting = [self.root._structure]
+        waiting = [self.part._structure]
         while waiting:
             node = waiting.pop(0)
             if not node.is_always_active:
@@ -51,8 +51,8 @@ class StoredCells:
             waiting.extend(node.children)
 
     def leaves(self, *kinds: str) -> list[Leaf]:
-        """Return the fields of the tree."""
-        return [leaf for kind in kinds for leaf in self.root._structure.companions(kind)]
+        """Return the fields in the cells."""
+        return [leaf for kind in kinds for leaf in self.part._structure.companions(kind)]
 
     def copy(self) -> Activity:
         return [frozenset(node.cells.active()) for node in self._nodes()]

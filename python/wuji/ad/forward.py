@@ -122,9 +122,9 @@ class FwdMode:
         if self.log.accesses(written):
             clear("dual")
 
-    def deactivate(self, root: SNode, change: Callable[[], None]) -> None:
+    def deactivate(self, part: SNode, change: Callable[[], None]) -> None:
         """Deactivated elements have no tangents."""
-        cells = StoredCells(root)
+        cells = StoredCells(part)
         before = cells.elements()
         change()
         after = cells.elements()

@@ -102,11 +102,11 @@ def _is_mixed(code: Specialization) -> bool:
 
 def _written(code: Specialization, args: tuple[Any, ...]) -> Iterator[Callable[[], None]]:
     """Copy what a launch may overwrite. Yield functions that write the copies back."""
-    roots: dict[int, StoredCells] = {}
+    known: dict[int, StoredCells] = {}
     for part, gradient in code.parts:
         for access in (*part.sparse, *gradient.sparse):
-            roots.setdefault(id(access.root._structure), StoredCells(access.root))
-    for cells in roots.values():
+            known.setdefault(id(access.part._structure), StoredCells(access.part))
+    for cells in known.values():
         snapshot = cells.snapshot()
         yield functools.partial(cells.return_to, snapshot)
     for place, number in code.writes:

@@ -141,7 +141,7 @@ class Tape:
             tape.steps.append(Step(piece.redo, undo))
         return result
 
-    def deactivate(self, root: SNode, change: Callable[[], None]) -> None:
+    def deactivate(self, part: SNode, change: Callable[[], None]) -> None:
         """Record that the host deactivates cells."""
         innermost, *others = reversed(self._all())
 
@@ -149,7 +149,7 @@ class Tape:
             """The innermost tape has done it."""
 
         for tape in (*others, innermost):
-            tape._deactivate(StoredCells(root), change if tape is innermost else nothing)
+            tape._deactivate(StoredCells(part), change if tape is innermost else nothing)
 
     def _deactivate(self, cells: StoredCells, change: Callable[[], None]) -> None:
         removed, log = self.versions.deactivate(len(self.steps), cells, change), self.log
@@ -263,16 +263,16 @@ class Tape:
                 self.versions.write(len(self.steps), StoredArray(get(args), name))
         for access in code.sparse:
             if access.activates or access.deactivates:
-                self.before_deactivation(access.root)
+                self.before_deactivation(access.part)
 
     def before_write(self, written: Any) -> None:
         """Keep what the host overwrites after the block."""
         for data in stored(written):
             self.versions.write(len(self.steps), data)
 
-    def before_deactivation(self, root: SNode) -> None:
-        """Keep what is in the cells of a tree."""
-        self.versions.deactivating(len(self.steps), StoredCells(root))
+    def before_deactivation(self, part: SNode) -> None:
+        """Keep what is in the cells of a part of a tree."""
+        self.versions.deactivating(len(self.steps), StoredCells(part))
 
     def _protect_others(self) -> None:
         """Let other tapes keep what this one changes while its gradients run."""
@@ -284,7 +284,7 @@ class Tape:
                 other.versions.keep_all(len(other.steps))
             for data in self.versions.restored():
                 if isinstance(data, StoredCells):
-                    other.before_deactivation(data.root)
+                    other.before_deactivation(data.part)
                 else:
                     other.versions.write(len(other.steps), data)
 
@@ -328,9 +328,9 @@ class Overwriting:
             tape._keep(code, full)
         return kernel._call(full, {})
 
-    def deactivate(self, root: SNode, change: Callable[[], None]) -> None:
+    def deactivate(self, part: SNode, change: Callable[[], None]) -> None:
         for tape in self.tapes:
-            tape.before_deactivation(root)
+            tape.before_deactivation(part)
         change()
 
     def gradients_run(self) -> None:

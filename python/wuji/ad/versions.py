@@ -31,7 +31,7 @@ class Use:
 
 
 class CellUse:
-    """How a launch uses the active cells of a tree."""
+    """How a launch uses the active cells of an independent part of a tree."""
 
     __slots__ = ("cells", "changes", "deactivates", "loops")
 
@@ -152,7 +152,7 @@ class Versions:
             added = any(now - before for now, before in zip(after, change.before, strict=True))
             if added and (use.loops or use.deactivates):
                 raise WujiRuntimeError(
-                    f"kernel `{name}` activates cells of a tree, and loops over its active cells or deactivates some: its gradient needs {use.cells.name} from before and from after it\n"
+                    f"kernel `{name}` activates cells of a sparse node, and loops over its active cells or deactivates some: its gradient needs {use.cells.name} from before and from after it\n"
                     "  = help: split the kernel in two",
                     "W0736",
                 )
@@ -370,7 +370,7 @@ def cell_uses_of(code: Any, uses: list[Use]) -> list[CellUse]:
     """Return how a launch uses the active cells of sparse trees."""
     found = []
     for access in code.sparse:
-        cells = StoredCells(access.root)
+        cells = StoredCells(access.part)
         writes = any(use.kind == "writes" and isinstance(use.data, StoredField) and cells.has(use.data.leaf) for use in uses)
         found.append(CellUse(cells, access.loops, access.activates or writes, access.deactivates))
     return found

@@ -317,7 +317,7 @@ class Binder:
         """Add the fields whose cells the kernel may deactivate: their tangents end."""
         for access in self.cx.sparse.values():
             if access.deactivates:
-                for leaf in access.root._structure.companions(""):
+                for leaf in access.part._structure.companions(""):
                     leaves.setdefault(self.cx.field_number(leaf.ready().tree, leaf.number), leaf)
 
     def _companions(self, kind: str, leaves: dict[int, Any]) -> list[tuple[int, int]]:

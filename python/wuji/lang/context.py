@@ -27,12 +27,12 @@ def python_only(function: Function) -> Function:
 
 
 class SparseAccess:
-    """What a kernel does with the active cells of a tree."""
+    """What a kernel does with the active cells of an independent part of a tree."""
 
-    __slots__ = ("activates", "deactivates", "loops", "root")
+    __slots__ = ("activates", "deactivates", "loops", "part")
 
-    def __init__(self, root: SNode) -> None:
-        self.root = root
+    def __init__(self, part: SNode) -> None:
+        self.part = part
         self.loops = False
         self.activates = False  # apart from writes to fields
         self.deactivates = False
@@ -56,7 +56,7 @@ class Compilation:
         self.writes: set[tuple[str, int]] = set()
         self.constants: set[int] = set()  # values: constants, and parameters of the kernel
         self.results: set[tuple[str, int]] = set()  # written with something other than constants
-        self.sparse: dict[int, SparseAccess] = {}  # of each sparse tree
+        self.sparse: dict[int, SparseAccess] = {}  # of each independent part of a sparse tree
         self.stopped: list[int] = []  # numbers of fields under `ti.stop_grad`
         self.functions: dict[Any, Any] = {}  # real functions -> their declarations
         self.config = LoopConfig()
@@ -83,9 +83,9 @@ class Compilation:
             self.results.add(base)
 
     def cells_of(self, node: SNode) -> SparseAccess:
-        """Return what the kernel does with the active cells of the tree that a node is in."""
-        root = node.path_from_root()[0]
-        return self.sparse.setdefault(id(root._structure), SparseAccess(root))
+        """Return what the kernel does with the active cells of the part of the tree that a node is in."""
+        part = node.independent_part
+        return self.sparse.setdefault(id(part._structure), SparseAccess(part))
 
     def field_number(self, tree: Any, number: int, node: SNode | None = None) -> int:
         """Return the number of a tree's field in this kernel. ``node`` is one of its nodes."""

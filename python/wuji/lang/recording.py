@@ -31,7 +31,7 @@ class Recorder(Protocol):
     def copy(self, to: Any, source: Any) -> None:
         """Record that the host copies one field to another."""
 
-    def deactivate(self, root: SNode, change: Callable[[], None]) -> None:
+    def deactivate(self, part: SNode, change: Callable[[], None]) -> None:
         """Deactivate cells of a tree, and record it."""
 
     def gradients_run(self) -> None:
@@ -47,7 +47,7 @@ class Watcher(Protocol):
     def before_write(self, written: Any) -> None:
         """Keep what the host overwrites."""
 
-    def before_deactivation(self, root: SNode) -> None:
+    def before_deactivation(self, part: SNode) -> None:
         """Keep the cells of a tree, and what is in them."""
 
 
@@ -121,15 +121,15 @@ def copied(to: Any, source: Any) -> None:
         recorder.copy(to, source)
 
 
-def deactivate(root: SNode, change: Callable[[], None]) -> None:
-    """Let the host deactivate cells of a tree."""
+def deactivate(part: SNode, change: Callable[[], None]) -> None:
+    """Let the host deactivate cells of a part of a tree."""
     for tape in watchers():
-        tape.before_deactivation(root)
+        tape.before_deactivation(part)
     recorder = current() if active else None
     if recorder is None:
         change()
     else:
-        recorder.deactivate(root, change)
+        recorder.deactivate(part, change)
 
 
 def _own() -> list[Recorder]:

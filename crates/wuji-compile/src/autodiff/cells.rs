@@ -2,15 +2,17 @@
 
 use super::normalize;
 use crate::rewrite::Structure;
-use wuji_ir::entities::{Field, Inst, Tree};
+use wuji_ir::entities::{Field, Inst, Node, Tree};
 use wuji_ir::module::{Function, Module, Span, ValueDef};
 use wuji_ir::ops::{Access, Activation, CellOp, Domain, Op, OpClass, Place};
 
-/// How a kernel uses the active cells of a sparse tree, as far as it concerns gradients.
+/// How a kernel uses the active cells of a part of a sparse tree, as far as it concerns gradients.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CellUse {
     /// The tree.
     pub tree: Tree,
+    /// The outermost sparse node of the part. Cells of different parts are independent.
+    pub node: Node,
     /// Which cells its gradient kernel must find active, and where the kernel depends on them.
     pub needs: Option<(CellVersion, Span)>,
     /// Where it may activate cells.
@@ -22,12 +24,37 @@ pub struct CellUse {
 /// Which active cells of a tree a gradient kernel visits.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
 pub enum CellVersion {
+    /// The kernel does not change them.
+    Same,
     /// Those that are active before the kernel runs.
     Old,
-    /// Those that it leaves, or does not change.
+    /// Those that it leaves.
     New,
     /// Both, or others in between.
     Mixed,
+}
+
+impl CellVersion {
+    /// What visits the cells of both.
+    fn and(self, other: CellVersion) -> CellVersion {
+        match (self, other) {
+            (CellVersion::Same, version) | (version, CellVersion::Same) => version,
+            (a, b) if a == b => a,
+            _ => CellVersion::Mixed,
+        }
+    }
+}
+
+/// The needs of two parts of a kernel or a tree. The place is that of the later one where the versions differ.
+fn both(
+    a: Option<(CellVersion, Span)>,
+    b: Option<(CellVersion, Span)>,
+) -> Option<(CellVersion, Span)> {
+    let (Some((first, at)), Some((second, later))) = (a, b) else {
+        return a.or(b);
+    };
+    let version = first.and(second);
+    Some((version, if version == first { at } else { later }))
 }
 
 /// A loop over active cells or a query of them.
@@ -45,14 +72,10 @@ struct Found {
     deactivates: Vec<(usize, Span)>,
 }
 
-/// The uses of all sparse trees.
+/// The uses of all parts of sparse trees.
 pub fn cell_uses(module: &Module) -> Vec<CellUse> {
-    let sparse: Vec<Tree> = module.trees.keys().collect();
-    let sparse: Vec<Tree> = sparse
-        .into_iter()
-        .filter(|t| module.trees[*t].is_sparse())
-        .collect();
-    if sparse.is_empty() {
+    let parts = sparse_parts(module);
+    if parts.is_empty() {
         return Vec::new();
     }
     let mut normal = module.clone();
@@ -62,20 +85,59 @@ pub fn cell_uses(module: &Module) -> Vec<CellUse> {
     } else {
         module
     };
-    let uses = sparse.into_iter().map(|tree| {
+    let uses = parts.into_iter().map(|part| {
         let mut found = Found::default();
         for (func, f) in m.funcs.iter() {
             // What other functions do may happen at any time.
-            found.collect(m, f, tree, m.kernel != Some(func));
+            found.collect(m, f, part, m.kernel != Some(func));
         }
-        found.summary(tree)
+        found.summary(part)
     });
     uses.filter(|u| u.needs.is_some() || u.activates.is_some() || u.deactivates.is_some())
         .collect()
 }
 
+/// The same for whole trees: a use of each. Its node is that of the first part.
+pub fn tree_uses(parts: Vec<CellUse>) -> Vec<CellUse> {
+    let mut trees: Vec<CellUse> = Vec::new();
+    for part in parts {
+        match trees.iter_mut().find(|u| u.tree == part.tree) {
+            Some(tree) => {
+                tree.needs = both(tree.needs, part.needs);
+                tree.activates = tree.activates.or(part.activates);
+                tree.deactivates = tree.deactivates.or(part.deactivates);
+            }
+            None => trees.push(part),
+        }
+    }
+    trees
+}
+
+/// The outermost sparse node on the path to a node, if there is one.
+fn outermost(m: &Module, tree: Tree, node: Node) -> Option<Node> {
+    let tree = &m.trees[tree];
+    let mut path = tree.path(node).into_iter();
+    path.find(|node| tree.nodes[*node].kind.is_sparse())
+}
+
+/// The part of a sparse tree that a field is in. Elements of other fields are always active.
+pub fn part_of(m: &Module, field: Field) -> Option<(Tree, Node)> {
+    let data = &m.fields[field];
+    outermost(m, data.tree, data.node).map(|node| (data.tree, node))
+}
+
+fn sparse_parts(m: &Module) -> Vec<(Tree, Node)> {
+    let mut parts = Vec::new();
+    for (tree, data) in m.trees.iter() {
+        let sparse = data.nodes.iter().filter(|(_, n)| n.kind.is_sparse());
+        let own = sparse.filter(|(node, _)| outermost(m, tree, *node) == Some(*node));
+        parts.extend(own.map(|(node, _)| (tree, node)));
+    }
+    parts
+}
+
 impl Found {
-    fn collect(&mut self, m: &Module, f: &Function, tree: Tree, anywhere: bool) {
+    fn collect(&mut self, m: &Module, f: &Function, part: (Tree, Node), anywhere: bool) {
         let structure = Structure::of(f);
         for (unit, outer) in f.regions[f.entry].insts.iter().enumerate() {
             let unit = if anywhere { usize::MAX } else { unit };
@@ -83,7 +145,7 @@ impl Found {
             let inside = regions.flat_map(|r| f.insts_in(*r));
             for inst in std::iter::once(*outer).chain(inside) {
                 let first = inst == *outer && !anywhere;
-                self.add(m, f, &structure, inst, (unit, first), tree);
+                self.add(m, f, &structure, inst, (unit, first), part);
             }
         }
     }
@@ -95,12 +157,12 @@ impl Found {
         structure: &Structure,
         inst: Inst,
         (unit, first): (usize, bool),
-        tree: Tree,
+        part: (Tree, Node),
     ) {
         let span = f.spans[inst];
         let op = &f.insts[inst].op;
         if let Op::ForEach(_, Domain::Field(field), _) = op {
-            if m.fields[*field].tree == tree && is_sparse(m, *field) {
+            if part_of(m, *field) == Some(part) {
                 self.needs.push(Need {
                     unit,
                     at_start: first,
@@ -110,7 +172,12 @@ impl Found {
             return;
         }
         if let OpClass::Cell(op, field) = op.class() {
-            if m.fields[field].tree != tree {
+            // What happens to cells of a dense node may concern all that is below it.
+            let concerned = match part_of(m, field) {
+                Some(own) => own == part,
+                None => m.fields[field].tree == part.0,
+            };
+            if !concerned {
                 return;
             }
             match op {
@@ -125,31 +192,29 @@ impl Found {
             return;
         }
         if let Some(access) = op.written_access()
-            && may_activate(m, f, structure, inst, access, tree)
+            && may_activate(m, f, structure, inst, access, part)
         {
             self.activates.push((unit, span));
         }
     }
 
-    fn summary(&self, tree: Tree) -> CellUse {
+    fn summary(&self, (tree, node): (Tree, Node)) -> CellUse {
         let changes = || self.activates.iter().chain(&self.deactivates);
         let mut needs: Option<(CellVersion, Span)> = None;
         for need in &self.needs {
             let before = changes().any(|c| c.0 < need.unit || (c.0 == need.unit && !need.at_start));
             let after = changes().any(|c| c.0 >= need.unit);
             let version = match (before, after) {
-                (_, false) => CellVersion::New,
+                (false, false) => CellVersion::Same,
+                (true, false) => CellVersion::New,
                 (false, true) => CellVersion::Old,
                 (true, true) => CellVersion::Mixed,
             };
-            needs = match needs {
-                Some((known, span)) if known == version => Some((known, span)),
-                Some((_, span)) => Some((CellVersion::Mixed, span)),
-                None => Some((version, need.span)),
-            };
+            needs = both(needs, Some((version, need.span)));
         }
         CellUse {
             tree,
+            node,
             needs,
             activates: self.activates.first().map(|c| c.1),
             deactivates: self.deactivates.first().map(|c| c.1),
@@ -157,28 +222,20 @@ impl Found {
     }
 }
 
-/// Whether the elements of a field are in cells that may be inactive. Other fields of the tree need not be.
-fn is_sparse(m: &Module, field: Field) -> bool {
-    let data = &m.fields[field];
-    let tree = &m.trees[data.tree];
-    let mut path = tree.path(data.node).into_iter();
-    path.any(|node| tree.nodes[node].kind.is_sparse())
-}
-
-/// Whether a write may activate cells of a tree. Not where a loop visits the same element, which is active.
+/// Whether a write may activate cells of a part of a tree. Not where a loop visits the same element, which is active.
 fn may_activate(
     m: &Module,
     f: &Function,
     structure: &Structure,
     inst: Inst,
     access: &Access,
-    tree: Tree,
+    part: (Tree, Node),
 ) -> bool {
     let Place::Field(field) = access.place else {
         return false;
     };
     let data = &m.fields[field];
-    if data.tree != tree || !is_sparse(m, field) || access.activation == Activation::Never {
+    if part_of(m, field) != Some(part) || access.activation == Activation::Never {
         return false;
     }
     let address = &f.insts[inst].args[..data.rank()];
@@ -190,7 +247,9 @@ fn may_activate(
             let own = address.iter().enumerate().all(|(k, v)| {
                 matches!(f.values[*v].def, ValueDef::Param(r, n) if r == region && usize::from(n) == k)
             });
-            if own && (visited.tree, visited.node, &visited.axes) == (tree, data.node, &data.axes) {
+            if own
+                && (visited.tree, visited.node, &visited.axes) == (data.tree, data.node, &data.axes)
+            {
                 return false;
             }
         }

@@ -21,7 +21,7 @@ mod reverse;
 mod shape;
 mod uses;
 
-pub use cells::{CellUse, CellVersion, cell_uses};
+pub use cells::{CellUse, CellVersion, cell_uses, part_of, tree_uses};
 #[doc(hidden)]
 pub use normal::normalize;
 pub use parts::parts;

@@ -117,7 +117,7 @@ impl Recorder {
                         );
                     }
                 }
-                Some((CellVersion::Old | CellVersion::New, _)) | None => {}
+                Some((CellVersion::Same | CellVersion::Old | CellVersion::New, _)) | None => {}
             }
         }
         Ok(())
@@ -140,7 +140,7 @@ impl Recorder {
         }
         for state in &recorded.cells {
             if let Some((needed, span)) = state.needs
-                && needed == version
+                && (needed == version || (needed, version) == (CellVersion::Same, CellVersion::New))
             {
                 let place = SourcePlace { kernel, span };
                 self.units[state.unit as usize].cells_needed_by = Some(place);

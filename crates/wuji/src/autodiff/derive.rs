@@ -31,12 +31,12 @@ pub(crate) struct Derived {
 }
 
 impl Compiled {
-    /// How it uses the cells of its sparse trees.
+    /// How it uses the cells of its sparse trees. Tapes copy whole trees.
     pub(crate) fn cell_uses(&self) -> Result<Arc<[CellUse]>> {
         let source = self.source()?;
         let cells = &self.derived().cells;
         Ok(cells
-            .get_or_init(|| autodiff::cell_uses(source).into())
+            .get_or_init(|| autodiff::tree_uses(autodiff::cell_uses(source)).into())
             .clone())
     }
 }

@@ -171,7 +171,7 @@ impl<'t> Restored<'t> {
             let wanted = match version {
                 Some(CellVersion::Old) => old,
                 _ if any_old && whole => old,
-                Some(CellVersion::New | CellVersion::Mixed) => new,
+                Some(CellVersion::Same | CellVersion::New | CellVersion::Mixed) => new,
                 None if any_old || any_new => new,
                 None => continue,
             };

@@ -437,3 +437,93 @@ fn cells_that_do_not_change_are_not_copied() {
         .unwrap();
     assert!(tape.saved().is_empty(), "{:?}", tape.saved());
 }
+
+/// Particles in a list or in blocks, and the blocks of a grid that they touch, are parts of one tree.
+mod parts_of_a_tree {
+    use super::*;
+
+    #[kernel]
+    fn scatter(at: &Field<f64, 1>, grid: &Field<f64, 1>) {
+        for [p] in at {
+            let cell = (at[[p]] * 16.0) as i32;
+            grid[[cell]] += at[[p]] * at[[p]];
+            grid[[cell + 1]] += at[[p]] * 0.5;
+        }
+    }
+
+    #[kernel]
+    fn squares(grid: &Field<f64, 1>, loss: &Field<f64, 0>) {
+        for [i] in grid {
+            loss[[]] += grid[[i]] * grid[[i]];
+        }
+    }
+
+    #[kernel]
+    fn moved(at: &Field<f64, 1>, grid: &Field<f64, 1>) {
+        for [p] in at {
+            at[[p]] += grid[[(at[[p]] * 16.0) as i32]] * 0.125;
+        }
+    }
+
+    fn fields(world: &World, list: bool, lazy: bool) -> (Field<f64, 1>, Field<f64, 1>) {
+        let (at, grid) = world
+            .layout(|root| {
+                let particle = if list {
+                    root.dynamic(I, 8)
+                } else {
+                    root.bitmasked(I, 8)
+                };
+                let fields = (
+                    particle.place::<f64, 1>("at"),
+                    root.pointer(I, 8).dense(I, 4).place::<f64, 1>("grid"),
+                );
+                if lazy {
+                    root.lazy_grad();
+                }
+                fields
+            })
+            .unwrap();
+        (at.needs_grad().unwrap(), grid.needs_grad().unwrap())
+    }
+
+    /// Two steps with a grid that is cleared between them.
+    fn run((at, grid): &(Field<f64, 1>, Field<f64, 1>), loss: &Field<f64, 0>) -> Result<()> {
+        for _ in 0..2 {
+            grid.deactivate_all()?;
+            scatter(at, grid)?;
+            moved(at, grid)?;
+        }
+        squares(grid, loss)
+    }
+
+    #[test]
+    fn a_loop_over_one_part_activates_cells_of_another() {
+        for world in worlds() {
+            for (list, lazy) in [(true, false), (true, true), (false, false), (false, true)] {
+                let start: Vec<f64> = (0..8).map(|p| 0.1 + 0.11 * f64::from(p)).collect();
+                let value = |start: &[f64]| {
+                    let all = fields(&world, list, lazy);
+                    let loss = loss(&world);
+                    let cells: Vec<[i32; 1]> = (0..8).map(|p| [p]).collect();
+                    all.0.import(&cells, start).unwrap();
+                    (all, loss)
+                };
+                let (all, total) = value(&start);
+                world.tape(&total, || run(&all, &total)).unwrap();
+                let found = gradient(&all.0, 8);
+                for p in 0..8 {
+                    let at = |by: f64| {
+                        let mut moved = start.clone();
+                        moved[p] += by;
+                        let (all, total) = value(&moved);
+                        run(&all, &total).unwrap();
+                        total.get(()).unwrap()
+                    };
+                    let expected = (at(1e-6) - at(-1e-6)) / 2e-6;
+                    let what = format!("{world:?} {list} {lazy} {p}: {} {expected}", found[p]);
+                    assert!((found[p] - expected).abs() < 1e-6, "{what}");
+                }
+            }
+        }
+    }
+}
