@@ -137,7 +137,8 @@ from .lang.ops import (
 from .lang.runtime import World, async_flush, cfg, cuda_stream, finish_compiling, flow_graph, init, reset, sync
 from .lang.extents import Axis as _Axis
 from .lang.extents import axes
-from .lang.snode import FieldsBuilder, SNode, deactivate_all_snodes, root
+from .lang.fields_builder import FieldsBuilder, deactivate_all_snodes, root
+from .lang.snode import SNode
 from .lang.static import static, static_assert, static_print
 from .lang.struct import Struct, dataclass
 

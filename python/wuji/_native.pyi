@@ -15,6 +15,8 @@ from .exceptions import NativeError as NativeError
 _Result = TypeVar("_Result")
 
 __version__: str
+NODE_KINDS: frozenset[str]  # those that may be below the root
+SPARSE_KINDS: frozenset[str]
 
 class ArgumentError(Exception):
     """A value cannot be converted to the type of a parameter or an element. The cause says why."""

@@ -145,7 +145,7 @@ def _shape(field: Field) -> tuple[int, ...]:
 
 def _is_sparse(field: Field) -> bool:
     node = field._first.node
-    return node is not None and any(n.kind not in ("root", "dense") for n in node.path_from_root())
+    return node is not None and node.is_sparse
 
 
 @dataclass(frozen=True)

@@ -37,12 +37,18 @@ mod window;
 mod world;
 
 use pyo3::prelude::*;
+use pyo3::types::PyFrozenSet;
+use wuji::dynamic::NodeKind;
 
 /// Worlds, memory, a kernel builder, launches.
 #[pymodule]
 #[pyo3(name = "_native")]
 fn native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    let kinds = || NodeKind::BELOW_ROOT.into_iter();
+    m.add("NODE_KINDS", PyFrozenSet::new(m.py(), kinds().map(|k| k.name()))?)?;
+    let sparse = kinds().filter(NodeKind::is_sparse).map(|k| k.name());
+    m.add("SPARSE_KINDS", PyFrozenSet::new(m.py(), sparse)?)?;
     m.add("NativeError", m.py().get_type::<error::NativeError>())?;
     m.add("ArgumentError", m.py().get_type::<error::ArgumentError>())?;
     m.add_class::<graph::Graph>()?;

@@ -8,7 +8,8 @@ from ..exceptions import WujiAssertionError, WujiRuntimeError
 from ..lang import recording, runtime
 from ..lang.field import Field
 from ..lang.kernel import Specialization
-from ..lang.snode import Leaf, SNodeTree
+from ..lang.fields_builder import SNodeTree
+from ..lang.snode import Leaf
 from .cells import StoredCells
 from .stored import StoredArray, copy_of, restore
 

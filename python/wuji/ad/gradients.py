@@ -8,7 +8,8 @@ from ..lang import runtime
 from ..lang.compound import MatrixType, type_by_ir
 from ..lang.context import python_only
 from ..lang.enums import SNodeGradType
-from ..lang.snode import Leaf, SNodeTree
+from ..lang.fields_builder import SNodeTree
+from ..lang.snode import Leaf
 
 
 def companions(kind: str) -> list[Leaf]:

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from .. import _native
 from ..exceptions import NotYet
 from ..lang.compound import MatrixType, StructType, type_by_ir
 from ..lang.dtypes import DataType
 from ..lang.field import Field, MatrixField, StructField, field
 from ..lang.naming import label
 from ..lang.extents import Axis
-from ..lang.snode import FieldsBuilder, SNode
+from ..lang.fields_builder import FieldsBuilder
+from ..lang.snode import SNode
 
 
 # Types: the spelling of the IR for scalars, vectors and matrices, a dictionary for structs, a list for tuples.
@@ -86,7 +88,7 @@ class LoadedTree:
             node.place(made, offset=leaf.get("offset"))
             self._placed.append((made, leaf))
         for child in description.get("children", []):
-            if child["kind"] not in ("dense", "pointer", "bitmasked", "hash", "dynamic"):
+            if child["kind"] not in _native.NODE_KINDS - {"bit_array"}:
                 raise ValueError(f"there are no nodes of the kind {child['kind']!r}")
             below = node._add(child["kind"], Axis(*child["axes"]), tuple(child.get("dims", ())), int(child.get("chunk", 0)))
             if child.get("morton"):

@@ -8,7 +8,7 @@ from ..exceptions import WujiRuntimeError, WujiSyntaxError
 from . import runtime
 from .packed import check_shape
 from .extents import Axis, check_extents, shape_of
-from .snode import FieldsBuilder
+from .fields_builder import FieldsBuilder
 
 if TYPE_CHECKING:
     from .field import Field

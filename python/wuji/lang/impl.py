@@ -15,7 +15,8 @@ from .ops import one, zero
 from .options import DEFAULTS, Config
 from .runtime import reset
 from .extents import axes
-from .snode import FieldsBuilder, SNode, deactivate_all_snodes, root
+from .fields_builder import FieldsBuilder, deactivate_all_snodes, root
+from .snode import SNode
 from .static import static, static_assert, static_print
 from .struct import Struct
 

@@ -34,7 +34,7 @@ class Runtime:
     """A world: a device with its memory and kernels."""
 
     def __init__(self, config: Config) -> None:
-        from .snode import FieldsBuilder
+        from .fields_builder import FieldsBuilder
         from .text import write_line
 
         self.config = config
@@ -76,7 +76,7 @@ class Runtime:
         """Allocate the fields placed in the root so far."""
         if not self.root.empty:
             builder = self.root
-            from .snode import FieldsBuilder
+            from .fields_builder import FieldsBuilder
 
             # A layout that fails is discarded: fields placed later start with a new one.
             self.root = FieldsBuilder(self)

@@ -9,7 +9,7 @@ from ..exceptions import WujiRuntimeError, WujiTypeError
 from ..lang.compound import StructType
 from ..lang.field import Field
 from ..lang.extents import axes, shape_of
-from ..lang.snode import FieldsBuilder
+from ..lang.fields_builder import FieldsBuilder
 
 
 def grid(field_dict: dict[str, Any], shape: Any) -> Any:

@@ -10,7 +10,7 @@ from ..enums import Layout
 from ..field import Field, field
 from ..ndrange import RangeVal
 from ..extents import Axis
-from ..snode import FieldsBuilder
+from ..fields_builder import FieldsBuilder
 from . import files, metadata, topology
 from .elements import at_number, loop_over
 from .metadata import MeshMetadata
