@@ -299,10 +299,12 @@ pub enum Copies {
     /// It has nothing to do with copies.
     #[default]
     None,
-    /// Its workers update fields in private copies, only by these operations.
+    /// Its workers update fields and arrays in private copies, only by these operations.
     Uses {
         /// Privatized fields.
         fields: Vec<(Field, AtomicOp)>,
+        /// Privatized arrays, of known shape.
+        arrays: Vec<(Array, AtomicOp)>,
         /// Privatized temps, updated only by these operations.
         temps: Vec<(Temp, AtomicOp)>,
         /// The approximate number of scalars that an iteration updates.

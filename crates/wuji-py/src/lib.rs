@@ -46,7 +46,10 @@ use wuji::dynamic::NodeKind;
 fn native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add("__version__", env!("CARGO_PKG_VERSION"))?;
     let kinds = || NodeKind::BELOW_ROOT.into_iter();
-    m.add("NODE_KINDS", PyFrozenSet::new(m.py(), kinds().map(|k| k.name()))?)?;
+    m.add(
+        "NODE_KINDS",
+        PyFrozenSet::new(m.py(), kinds().map(|k| k.name()))?,
+    )?;
     let sparse = kinds().filter(NodeKind::is_sparse).map(|k| k.name());
     m.add("SPARSE_KINDS", PyFrozenSet::new(m.py(), sparse)?)?;
     m.add("NativeError", m.py().get_type::<error::NativeError>())?;

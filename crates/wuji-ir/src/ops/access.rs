@@ -102,6 +102,34 @@ pub enum Space {
     Private(Tree, Field),
 }
 
+/// What the offsets in a space count from.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum Origin {
+    /// The memory of a tree.
+    Tree(Tree),
+    /// The worker's private copy of a tree.
+    Copy(Tree),
+    /// An array.
+    Array(Array),
+    /// The values between tasks.
+    Temps,
+}
+
+impl Space {
+    /// What its offsets count from.
+    pub fn origin(self) -> Origin {
+        match self {
+            Space::Tree(tree, _)
+            | Space::Nodes(tree)
+            | Space::Bytes(tree)
+            | Space::Streamed(tree) => Origin::Tree(tree),
+            Space::Private(tree, _) => Origin::Copy(tree),
+            Space::Array(array) => Origin::Array(array),
+            Space::Temps => Origin::Temps,
+        }
+    }
+}
+
 /// Numbers interleaved in memory: a row for each lane, at a constant stride.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Interleaved {

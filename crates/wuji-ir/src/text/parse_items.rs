@@ -484,11 +484,11 @@ impl Parser<'_> {
         Ok(slices)
     }
 
-    /// `private (add f0, max f1) updates 3`, `fills T0`, `merges T0`
+    /// `private (add f0, max a1) updates 3`, `fills T0`, `merges T0`
     fn copies(&mut self) -> Result<Copies> {
         if self.c.eat_word("private") {
             self.c.expect("(")?;
-            let (mut fields, mut temps) = (Vec::new(), Vec::new());
+            let (mut fields, mut arrays, mut temps) = (Vec::new(), Vec::new(), Vec::new());
             self.list(")", |p| {
                 let at = p.c.here();
                 let word = p.c.word("an operation")?;
@@ -496,12 +496,13 @@ impl Parser<'_> {
                     let why = format!("`{}` is not an atomic operation", shortened(word));
                     p.c.error("W0002", at, why)
                 })?;
-                match p.c.peek_id("t") {
-                    Some(_) => {
-                        let known = p.m.temps.len();
-                        temps.push((p.known("t", "a temp like `t0`", known)?, op));
-                    }
-                    None => fields.push((p.field()?, op)),
+                if p.c.peek_id("t").is_some() {
+                    let known = p.m.temps.len();
+                    temps.push((p.known("t", "a temp like `t0`", known)?, op));
+                } else if p.c.peek_id("a").is_some() {
+                    arrays.push((p.array()?, op));
+                } else {
+                    fields.push((p.field()?, op));
                 }
                 Ok(())
             })?;
@@ -509,6 +510,7 @@ impl Parser<'_> {
             let updates = self.c.number("a number of updates", u64::MAX)?;
             return Ok(Copies::Uses {
                 fields,
+                arrays,
                 temps,
                 updates,
             });

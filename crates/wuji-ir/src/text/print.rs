@@ -349,16 +349,20 @@ fn print_copies(copies: &Copies, out: &mut String) -> fmt::Result {
         Copies::None => Ok(()),
         Copies::Uses {
             fields,
+            arrays,
             temps,
             updates,
         } => {
             let fields = fields
                 .iter()
                 .map(|(field, op)| format!("{} {field}", op.name()));
+            let arrays = arrays
+                .iter()
+                .map(|(array, op)| format!("{} {array}", op.name()));
             let temps = temps
                 .iter()
                 .map(|(temp, op)| format!("{} {temp}", op.name()));
-            let all: Vec<String> = fields.chain(temps).collect();
+            let all: Vec<String> = fields.chain(arrays).chain(temps).collect();
             write!(out, " private ({}) updates {updates}", all.join(", "))
         }
         Copies::Fills(tree) => write!(out, " fills {tree}"),

@@ -76,9 +76,22 @@ fn memory_op(m: &Module, op: MemoryOp<'_>) -> Result<(), String> {
         | MemoryOp::Atomic(_, space, _)
         | MemoryOp::CompareExchange(space) => memory(m, &space),
         MemoryOp::LoadInterleaved(rows) | MemoryOp::StoreInterleaved(rows) => {
-            rows.columns.iter().try_for_each(|(s, _)| memory(m, s))
+            rows.columns.iter().try_for_each(|(s, _)| memory(m, s))?;
+            one_origin(rows.columns.iter().map(|(s, _)| *s))
         }
-        MemoryOp::AddInterleaved(spaces) => spaces.iter().try_for_each(|s| memory(m, s)),
+        MemoryOp::AddInterleaved(spaces) => {
+            spaces.iter().try_for_each(|s| memory(m, s))?;
+            one_origin(spaces.iter().copied())
+        }
+    }
+}
+
+/// A row of interleaved numbers has one offset.
+fn one_origin(mut spaces: impl Iterator<Item = Space>) -> Result<(), String> {
+    let first = spaces.next().map(Space::origin);
+    match spaces.find(|s| Some(s.origin()) != first) {
+        None => Ok(()),
+        Some(_) => Err("the numbers of a row lie in different trees or arrays".to_owned()),
     }
 }
 

@@ -395,7 +395,25 @@ fn slices(m: &Module, task: &Task) -> std::result::Result<(), String> {
 fn copies(m: &Module, task: &Task) -> std::result::Result<(), String> {
     match &task.copies {
         Copies::None => return Ok(()),
-        Copies::Uses { fields, temps, .. } => {
+        Copies::Uses {
+            fields,
+            arrays,
+            temps,
+            updates: _,
+        } => {
+            for (array, op) in arrays {
+                let Some(data) = m.arrays.get(*array) else {
+                    return Err(format!("{array} is not defined"));
+                };
+                if data.shape.is_none() {
+                    return Err(format!(
+                        "{array} has no known shape; workers have no copies of it"
+                    ));
+                }
+                if *op == AtomicOp::Exchange {
+                    return Err(format!("exchanges of {array} cannot be merged"));
+                }
+            }
             if let Some((temp, _)) = temps.iter().find(|(t, _)| !m.temps.is_valid(*t)) {
                 return Err(format!("{temp} is not defined"));
             }

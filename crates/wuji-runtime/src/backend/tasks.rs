@@ -5,7 +5,7 @@ use crate::launch::Bindings;
 use crate::program::{broken, integer, tree_memory};
 use crate::sparse::ListPlan;
 use smallvec::SmallVec;
-use wuji_ir::entities::{Field, Node, Temp, Tree};
+use wuji_ir::entities::{Array, Field, Node, Temp, Tree};
 use wuji_ir::layout::header;
 use wuji_ir::module::{
     Bound, BoundBase, Copies, Module, RangeDim, Repeat, Slice, Task, TaskFlow, TaskKind,
@@ -148,10 +148,12 @@ impl Planner<'_> {
                 Copies::None => None,
                 Copies::Uses {
                     fields,
+                    arrays,
                     temps,
                     updates,
                 } => {
-                    let mut plan = self.copies(fields, &task.slices, temps, *updates)?;
+                    let places = (&fields[..], &arrays[..]);
+                    let mut plan = self.copies(places, &task.slices, temps, *updates)?;
                     plan.fills = std::mem::take(&mut fills);
                     Some(plan)
                 }
@@ -247,13 +249,13 @@ impl Planner<'_> {
 
     fn copies(
         &self,
-        fields: &[(Field, AtomicOp)],
+        (fields, arrays): (&[(Field, AtomicOp)], &[(Array, AtomicOp)]),
         slices: &[Slice],
         temps: &[(Temp, AtomicOp)],
         updates: u64,
     ) -> Result<CopyPlan> {
         let module = self.module;
-        let mut plan = CopyPlan::of(module, fields, slices, updates)?;
+        let mut plan = CopyPlan::of(module, fields, arrays, slices, updates)?;
         for (temp, op) in temps {
             let scalars = module.structs.scalar_offsets(module.temps[*temp].ty);
             let start = self.offset(*temp);

@@ -153,3 +153,125 @@ fn debug_and_deterministic_worlds_keep_the_general_code() {
         assert_eq!(compiled(&world, "mark"), 1);
     }
 }
+
+macro_rules! scatters {
+    ($($name:ident: $number:ty, $update:ident, $value:expr;)*) => {$(
+        mod $name {
+            use wuji::prelude::*;
+
+            #[kernel]
+            fn scatter(keys: &NdArray<i32, 1>, values: &NdArray<$number, 1>, to: &NdArray<$number, 1>) {
+                for [i] in keys {
+                    to.at([keys[[i]]]).$update(values[[i]]);
+                }
+            }
+
+            #[test]
+            fn copies_of_arrays_give_the_same() {
+                const N: i64 = 40_000;
+                // More than one block, and the last one is not full.
+                const CELLS: i64 = 3000;
+                let value: fn(i64) -> $number = $value;
+                let special = super::world();
+                let plain = World::interpreter().unwrap();
+                let arrays = |world: &World| {
+                    let keys = world.nd_array::<i32, 1>("keys", N).unwrap();
+                    let values = world.nd_array::<$number, 1>("values", N).unwrap();
+                    let to = world.nd_array::<$number, 1>("to", CELLS).unwrap();
+                    // The cells in the middle are not updated.
+                    let key = |i: i64| match i * 7 % 2000 {
+                        k if k < 1000 => k,
+                        k => k + 1000,
+                    };
+                    keys.copy_from(&(0..N).map(|i| key(i) as i32).collect::<Vec<_>>()).unwrap();
+                    values.copy_from(&(0..N).map(value).collect::<Vec<_>>()).unwrap();
+                    to.copy_from(&(0..CELLS).map(|i| value(i * 5)).collect::<Vec<_>>()).unwrap();
+                    (keys, values, to)
+                };
+                let (ours, expected) = (arrays(&special), arrays(&plain));
+                for _ in 0..3 {
+                    scatter(&ours.0, &ours.1, &ours.2).unwrap();
+                    scatter(&expected.0, &expected.1, &expected.2).unwrap();
+                    let (found, right) = (ours.2.to_vec().unwrap(), expected.2.to_vec().unwrap());
+                    assert!(found == right, "{found:?}\n{right:?}");
+                    special.finish_compiling().unwrap();
+                }
+                assert_eq!(super::compiled(&special, "scatter"), 2);
+            }
+        }
+    )*};
+}
+
+scatters! {
+    sums_i8: i8, fetch_add, |i| (i % 100) as i8;
+    sums_u16: u16, fetch_add, |i| i as u16;
+    sums_i32: i32, fetch_add, |i| i as i32 * 10_007;
+    sums_f32: f32, fetch_add, |i| (i % 16) as f32 * 0.5;
+    sums_f64: f64, fetch_add, |i| i as f64 * 0.125;
+    least_i64: i64, fetch_min, |i| i * 7919 % 10_007 - 5000;
+    greatest_u8: u8, fetch_max, |i| (i * 31 % 256) as u8;
+    least_f32: f32, fetch_min, |i| (i * 7919 % 10_007) as f32 - 5000.0;
+    greatest_f64: f64, fetch_max, |i| (i * 7919 % 10_007) as f64 - 5000.0;
+    ands_u32: u32, fetch_and, |i| !(1 << (i % 32));
+    ors_u64: u64, fetch_or, |i| 1 << (i * 3 % 64);
+    xors_i16: i16, fetch_xor, |i| (i * 77) as i16;
+}
+
+#[kernel]
+fn deposit(at: &NdArray<Vec2, 1>, momentum: &NdArray<Vec2, 2>, mass: &NdArray<f32, 2>) {
+    for [p] in at {
+        let cell = at[[p]].cast::<i32>();
+        for i in 0..3 {
+            for j in 0..3 {
+                let to = cell + ivec2(i, j);
+                momentum[to] += at[[p]] * 0.25;
+                mass[to] += 1.0;
+            }
+        }
+    }
+}
+
+#[test]
+fn a_changed_shape_and_a_mistake_leave_no_updates_behind() {
+    let world = world();
+    let particles = 20_000;
+    let at = world.nd_array::<Vec2, 1>("at", particles).unwrap();
+    let inside = |p: i64| vec2((p % 7) as f32, (p % 5) as f32);
+    let all: Vec<Vec2> = (0..particles).map(inside).collect();
+    let arrays = |n: i64| {
+        let momentum = world.nd_array::<Vec2, 2>("momentum", [n, n]).unwrap();
+        (momentum, world.nd_array::<f32, 2>("mass", [n, n]).unwrap())
+    };
+    let (small, large) = (arrays(16), arrays(32));
+    let run = |(momentum, mass): &(NdArray<Vec2, 2>, NdArray<f32, 2>)| {
+        momentum.fill(vec2(0.0, 0.0)).unwrap();
+        mass.fill(0.0).unwrap();
+        deposit(&at, momentum, mass).and_then(|()| world.synchronize())
+    };
+    let is_complete = |(momentum, mass): &(NdArray<Vec2, 2>, NdArray<f32, 2>)| {
+        let sum: f32 = mass.to_vec().unwrap().iter().sum();
+        let x: f64 = (momentum.to_vec().unwrap().iter())
+            .map(|m| f64::from(m.x))
+            .sum();
+        let expected: f64 = (0..particles).map(|p| 9.0 * 0.25 * (p % 7) as f64).sum();
+        sum == 9.0 * particles as f32 && x == expected
+    };
+    for round in 0..3 {
+        at.copy_from(&all).unwrap();
+        run(&small).unwrap();
+        assert!(is_complete(&small), "round {round}");
+        world.finish_compiling().unwrap();
+        run(&large).unwrap();
+        assert!(is_complete(&large), "round {round}");
+        // Some particles lie outside: what they would have added is dropped, and the error is reported.
+        let outside: Vec<Vec2> = (all.iter().enumerate())
+            .map(|(p, at)| if p % 1000 == 3 { vec2(-9.0, 99.0) } else { *at })
+            .collect();
+        at.copy_from(&outside).unwrap();
+        let error = run(&small).unwrap_err();
+        assert_eq!(error.code, "W0401");
+        at.copy_from(&all).unwrap();
+        run(&small).unwrap();
+        assert!(is_complete(&small), "round {round}, after an error");
+    }
+}

@@ -1,4 +1,4 @@
-//! Privatization: scattered atomics go to per-worker copies of a field, which are merged after the task.
+//! Privatization: scattered atomics go to per-worker copies of a field or an array, which are merged after the task.
 //!
 //! A field qualifies if the task only applies one kind of atomic to it and does not use the old values, if all its
 //! elements exist, and if the gain outweighs the merge:
@@ -11,9 +11,13 @@
 //!
 //! Of a field of which the task updates only a [slice](slices), copies of the slice suffice.
 //!
+//! An [array](arrays) qualifies like a field, if its shape is known.
+//!
 //! In deterministic worlds the number of workers is fixed. Float updates of temps, and the updates at the end of
 //! chunks where reductions store their results, are privatized too.
 
+mod arrays;
+mod scattered;
 mod slices;
 mod upkeep;
 
@@ -25,7 +29,8 @@ use crate::analysis::uses::used_values;
 use crate::options::Target;
 use crate::passes::Cx;
 use rustc_hash::{FxHashMap, FxHashSet};
-use wuji_ir::entities::{Field, Func, Node, Region, Temp, Tree};
+use scattered::scattered_fields;
+use wuji_ir::entities::{Array, Field, Func, Node, Region, Temp, Tree};
 use wuji_ir::layout::TreeMemory;
 use wuji_ir::module::*;
 use wuji_ir::ops::*;
@@ -55,6 +60,7 @@ pub fn privatize(m: &mut Module, cx: &mut Cx) -> Result<()> {
         let (fills, merges) = upkeep::tasks(m, &plan.groups, &task);
         task.copies = Copies::Uses {
             fields: plan.fields,
+            arrays: plan.arrays,
             temps: plan.temps,
             updates: plan.updates,
         };
@@ -97,12 +103,13 @@ impl Group {
 
 struct PrivatizationPlan {
     fields: Vec<(Field, AtomicOp)>,
+    arrays: Vec<(Array, AtomicOp)>,
     temps: Vec<(Temp, AtomicOp)>,
     groups: Vec<Group>,
     updates: u64,
 }
 
-/// Decides which fields of a task to privatize.
+/// Decides which fields and arrays of a task to privatize.
 fn plan(m: &Module, task: &Task, deterministic: bool) -> Result<Option<PrivatizationPlan>> {
     let TaskKind::Chunks { dims, unit, hints } = &task.kind else {
         return Ok(None);
@@ -111,13 +118,12 @@ fn plan(m: &Module, task: &Task, deterministic: bool) -> Result<Option<Privatiza
         return Ok(None);
     }
     let f = &m.funcs[task.func];
-    let mut groups = groups(m, &task.slices, &scattered(m, f, &task.slices))?;
+    let mut groups = groups(m, &task.slices, &scattered_fields(m, f, &task.slices))?;
     let mut left = match iterations(dims, *unit) {
         Some(_) => MOST_BYTES,
         None => MOST_BYTES_UNKNOWN,
     };
-    groups.retain(|group| {
-        let (bytes, updates) = (group.bytes(m), updates(m, f, f.entry, &group.fields));
+    let mut is_worth = |bytes: u64, updates: u64| {
         let paid = iterations(dims, *unit).map_or(u64::MAX, |n| {
             n.saturating_mul(updates).saturating_mul(BYTES_PER_UPDATE)
         });
@@ -126,6 +132,15 @@ fn plan(m: &Module, task: &Task, deterministic: bool) -> Result<Option<Privatiza
         let worth = ends || updates > 0 && bytes <= left.min(paid);
         left -= if worth { bytes } else { 0 };
         worth
+    };
+    groups.retain(|group| {
+        let own = |space: &Space| matches!(space, Space::Tree(_, f) if has(&group.fields, *f));
+        is_worth(group.bytes(m), updates(m, f, f.entry, &own))
+    });
+    let mut arrays = arrays::candidates(m, f, deterministic);
+    arrays.retain(|(array, _)| {
+        let own = |space: &Space| matches!(space, Space::Array(a) if a == array);
+        is_worth(arrays::bytes(m, *array), updates(m, f, f.entry, &own))
     });
     let temps = if deterministic {
         added_up(m, f)
@@ -133,51 +148,28 @@ fn plan(m: &Module, task: &Task, deterministic: bool) -> Result<Option<Privatiza
         Vec::new()
     };
     let fields: Vec<_> = groups.iter().flat_map(|g| g.fields.clone()).collect();
-    let some = !groups.is_empty() || !temps.is_empty();
-    Ok(some.then(|| PrivatizationPlan {
-        updates: updates(m, f, f.entry, &fields),
+    let some = !groups.is_empty() || !arrays.is_empty() || !temps.is_empty();
+    let private = |space: &Space| match space {
+        Space::Tree(_, field) => has(&fields, *field),
+        Space::Array(array) => has(&arrays, *array),
+        Space::Private(..)
+        | Space::Nodes(_)
+        | Space::Bytes(_)
+        | Space::Streamed(_)
+        | Space::Temps => false,
+    };
+    let updates = updates(m, f, f.entry, &private);
+    Ok(some.then_some(PrivatizationPlan {
+        updates,
         temps,
         fields,
+        arrays,
         groups,
     }))
 }
 
-/// Fields that a task only updates, each by one operation.
-fn scattered(m: &Module, f: &Function, slices: &[Slice]) -> Vec<(Field, AtomicOp)> {
-    let used = used_values(f);
-    let mut found: Vec<(Field, AtomicOp)> = Vec::new();
-    let mut spoiled = touched_by_calls(m, f);
-    f.walk(|inst| {
-        let data = &f.insts[inst];
-        if let Op::MemAtomic(op, Space::Tree(_, field), Sharing::Shared) = &data.op
-            && *op != AtomicOp::Exchange
-            && !used.contains(&data.results[0])
-        {
-            match found.iter().find(|(other, _)| other == field) {
-                None => found.push((*field, *op)),
-                Some((_, other)) if other == op => {}
-                Some(_) => {
-                    spoiled.insert(*field);
-                }
-            }
-        } else {
-            // Loads and stores are outside of the slice.
-            let outside = |field: &Field| {
-                let plain = matches!(data.op, Op::MemLoad(..) | Op::MemStore(_));
-                plain && slices.iter().any(|s| s.field == *field)
-            };
-            spoiled.extend(field_of(&data.op).filter(|f| !outside(f)));
-        }
-    });
-    found.retain(|(field, op)| {
-        let data = &m.fields[*field];
-        let exists = m.trees[data.tree].sparse_path(data.node).is_empty();
-        let scalars = m.structs.flatten(data.elem);
-        // The merge applies the operation to whole elements.
-        let merges = scalars.iter().all(|s| infer::atomic(*op, *s).is_ok());
-        exists && merges && !spoiled.contains(field)
-    });
-    found
+fn has<K: PartialEq>(found: &[(K, AtomicOp)], key: K) -> bool {
+    found.iter().any(|(other, _)| *other == key)
 }
 
 /// Temps that a task only updates, each by one operation; empty if it accesses temps in another way that other
@@ -228,36 +220,16 @@ fn added_up(m: &Env, f: &Function) -> Vec<(Temp, AtomicOp)> {
     if fits { found } else { Vec::new() }
 }
 
-/// The field that an operation accesses by byte offset.
-fn field_of(op: &Op) -> Option<Field> {
-    match op.space()? {
-        Space::Tree(_, field) | Space::Private(_, field) => Some(field),
-        // Only sparse trees have the first three, and their fields do not qualify.
-        Space::Nodes(_) | Space::Bytes(_) | Space::Streamed(_) | Space::Array(_) | Space::Temps => {
-            None
-        }
-    }
-}
-
-fn touched_by_calls(m: &Module, f: &Function) -> FxHashSet<Field> {
-    let mut fields = FxHashSet::default();
-    for callee in m.called_from(f) {
-        let callee = &m.funcs[callee];
-        callee.walk(|inst| fields.extend(field_of(&callee.insts[inst].op)));
-    }
-    fields
-}
-
 /// Estimates the scalars that one iteration updates. Atomics outside of loops run once per chunk and do not count.
-fn updates(m: &Env, f: &Function, region: Region, fields: &[(Field, AtomicOp)]) -> u64 {
+fn updates(m: &Env, f: &Function, region: Region, private: &dyn Fn(&Space) -> bool) -> u64 {
     let in_loop = region != f.entry;
     let mut sum = 0u64;
     for inst in &f.regions[region].insts {
-        let inside = |r: &Region| updates(m, f, *r, fields);
+        let inside = |r: &Region| updates(m, f, *r, private);
         let data = &f.insts[*inst];
-        if let Op::MemAtomic(_, Space::Tree(_, field), Sharing::Shared) = &data.op
+        if let Op::MemAtomic(_, space, Sharing::Shared) = &data.op
             && in_loop
-            && fields.iter().any(|(other, _)| other == field)
+            && private(space)
         {
             let scalars = m.structs.flatten(f.ty(data.args[1])).len();
             sum = sum.saturating_add(scalars as u64);
@@ -334,9 +306,14 @@ fn redirect(m: &mut Module, func: Func, plan: &PrivatizationPlan) {
     for inst in m.funcs[func].insts.values_mut() {
         if let Op::MemAtomic(_, space, sharing) = &mut inst.op
             && let Space::Tree(tree, field) = *space
-            && plan.fields.iter().any(|(f, _)| *f == field)
+            && has(&plan.fields, field)
         {
             *space = Space::Private(tree, field);
+            *sharing = Sharing::Owned;
+        }
+        if let Op::MemAtomic(_, Space::Array(array), sharing) = &mut inst.op
+            && has(&plan.arrays, *array)
+        {
             *sharing = Sharing::Owned;
         }
         if let Op::MemAtomic(_, Space::Temps, sharing) = &mut inst.op

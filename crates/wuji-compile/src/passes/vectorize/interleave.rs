@@ -81,18 +81,10 @@ impl Group {
 #[derive(PartialEq, Eq, Debug)]
 struct Key {
     stores: bool,
-    home: Home,
+    origin: Origin,
     root: Value,
     stride: i64,
     elem: Scalar,
-}
-
-/// The memory of a row: the elements of a tree, of a worker's copy of it, or of an array.
-#[derive(Copy, Clone, PartialEq, Eq, Debug)]
-enum Home {
-    Tree(Tree),
-    Private(Tree),
-    Array(Array),
 }
 
 struct Open {
@@ -192,12 +184,10 @@ impl Finder<'_> {
     }
 
     fn key(&self, space: Space, offset: Value, ty: Type, stores: bool) -> Option<(Key, i64)> {
-        let home = match space {
-            Space::Tree(tree, _) => Home::Tree(tree),
-            Space::Private(tree, _) => Home::Private(tree),
-            Space::Array(array) => Home::Array(array),
+        match space {
+            Space::Tree(..) | Space::Private(..) | Space::Array(_) => {}
             Space::Nodes(_) | Space::Bytes(_) | Space::Streamed(_) | Space::Temps => return None,
-        };
+        }
         let elem = ty.as_scalar()?;
         let bytes = i64::from(elem.bytes());
         let Shape::Strided(stride) = self.shapes.shape(offset) else {
@@ -210,7 +200,7 @@ impl Finder<'_> {
         let (root, at) = self.split(offset)?;
         let key = Key {
             stores,
-            home,
+            origin: space.origin(),
             root,
             stride,
             elem,

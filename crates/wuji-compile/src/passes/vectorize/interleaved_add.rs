@@ -35,7 +35,8 @@ impl Emitter<'_> {
             let (offset, value) = (data.args[0], data.args[1]);
             let bytes = i128::from(self.scalar_of(value).bytes());
             let follows = rows.last().is_some_and(|row| {
-                let same = self.scalar_of(row.values[0]) == self.scalar_of(value);
+                let same = row.spaces[0].origin() == space.origin()
+                    && self.scalar_of(row.values[0]) == self.scalar_of(value);
                 let distance = self.distance(row.start, offset);
                 same && row.values.len() < LONGEST
                     && distance == Some(bytes * row.values.len() as i128)

@@ -1,34 +1,37 @@
-//! Privatized copies of trees, one for each worker, so that updates of fields need no atomics.
+//! Privatized copies of trees and [arrays](super::array_copies), one for each worker, so that updates of fields and arrays need no atomics.
 //!
 //! Worker 0 updates the tree itself. Every other worker has a copy, which is allocated on first use and kept with the
 //! tree. Between launches all elements of a copy are identities: a worker's results are merged right after the task, in
 //! the order of the workers.
 
+use super::array_copies::ArrayPlan;
 use super::pool::Pool;
 use super::storage::{CpuStorage, TreeCopy};
 use super::tiered::TieredCode;
 use crate::backend::tasks::{read_temp, write_temp};
 use crate::flush::Flush;
-use crate::memory::Memory;
-use crate::program::tree_memory;
+use crate::memory::{DeviceLock, Memory};
+use crate::program::{broken, tree_memory};
 use crate::stack::Stacks;
 use crate::stop::is_reason;
 use smallvec::SmallVec;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use wuji_compile::analysis::merging::{BYTES_PER_UPDATE, merged_bytes};
 use wuji_compile::rewrite::scalar_identity;
-use wuji_ir::entities::{Field, Node, Tree};
+use wuji_ir::entities::{Array, Field, Node, Tree};
 use wuji_ir::layout::TreeMemory;
 use wuji_ir::module::{Module, Slice};
 use wuji_ir::ops::{AtomicOp, BinOp};
 use wuji_ir::types::{Imm, Scalar};
 use wuji_ir::{Error, Result};
-use wuji_llvm::abi::LaunchContext;
+use wuji_llvm::abi::{ArrayView, LaunchContext};
 
 /// The plan of a privatized task.
 #[derive(Debug, Default)]
 pub(crate) struct CopyPlan {
     trees: SmallVec<[TreePlan; 1]>,
+    arrays: Vec<ArrayPlan>,
     pub(crate) fills: SmallVec<[Upkeep; 1]>,
     pub(crate) merges: SmallVec<[Upkeep; 1]>,
     /// Scalar temps that are privatized: their offsets and operations.
@@ -83,10 +86,11 @@ fn applied(op: AtomicOp, old: Imm, value: Imm) -> Imm {
 const FEW_UNITS: u64 = 16;
 
 impl CopyPlan {
-    /// The plan for fields of a module, without upkeep tasks yet.
+    /// The plan for fields and arrays of a module, without upkeep tasks yet.
     pub(crate) fn of(
         module: &Module,
         fields: &[(Field, AtomicOp)],
+        arrays: &[(Array, AtomicOp)],
         slices: &[Slice],
         updates: u64,
     ) -> Result<CopyPlan> {
@@ -94,6 +98,12 @@ impl CopyPlan {
             updates: updates.max(1),
             ..CopyPlan::default()
         };
+        for (array, op) in arrays {
+            let array = ArrayPlan::of(module, *array, *op)
+                .ok_or_else(|| broken("copies of an array of unknown shape"))?;
+            plan.bytes = plan.bytes.saturating_add(array.bytes());
+            plan.arrays.push(array);
+        }
         let mut nodes: Vec<(Tree, Node)> = Vec::new();
         for (field, op) in fields {
             let data = &module.fields[*field];
@@ -170,14 +180,23 @@ pub(crate) struct CopyLaunch<'a> {
     /// Not zero: the remaining chunks are skipped.
     pub(crate) stop: Option<&'a AtomicU32>,
     pub(crate) trees: &'a [&'a Memory],
-    /// The context of worker 0, which updates the trees.
+    pub(crate) arrays: &'a [ArrayView],
+    pub(crate) lock: &'a Arc<DeviceLock>,
+    /// The context of worker 0, which updates the trees and arrays themselves.
     pub(crate) context: &'a LaunchContext,
 }
 
 /// The contexts of the workers; they point into the tables.
 struct Contexts {
     list: Vec<LaunchContext>,
-    _tables: Vec<SmallVec<[*mut u8; 8]>>,
+    _tables: Vec<Tables>,
+}
+
+/// The memory of one worker.
+struct Tables {
+    trees: SmallVec<[*mut u8; 8]>,
+    /// Empty if none is privatized.
+    arrays: Vec<ArrayView>,
 }
 
 // SAFETY: as for the context of a launch: nothing writes to it, and what it points to is shared by design; each copy is
@@ -237,6 +256,9 @@ impl CopyLaunch<'_> {
             for copy in copies.iter_mut().take(contexts.workers() - 1) {
                 copy.neutral.extend(tree.fields.iter().copied());
             }
+        }
+        for array in &self.plan.arrays {
+            array.merge(self.pool, self.arrays, contexts.workers(), worked)?;
         }
         Ok(())
     }
@@ -307,7 +329,7 @@ impl CopyLaunch<'_> {
     /// Contexts for workers, with initialized copies; fewer if memory runs out. While the task runs, no copy counts as
     /// initialized.
     fn contexts(&self, workers: usize) -> Result<Contexts> {
-        let mut tables: Vec<SmallVec<[*mut u8; 8]>> = Vec::new();
+        let mut tables: Vec<Tables> = Vec::new();
         let mut stale: SmallVec<[usize; 8]> = SmallVec::new();
         for worker in 1..workers {
             let mut table: SmallVec<[*mut u8; 8]> = self.trees.iter().map(|t| t.base()).collect();
@@ -332,21 +354,31 @@ impl CopyLaunch<'_> {
                 copy.neutral.retain(|(at, _)| used().all(|f| f.0 != *at));
                 table[tree.tree] = copy.base();
             }
+            let mut arrays = Vec::new();
+            if !self.plan.arrays.is_empty() {
+                arrays.extend_from_slice(self.arrays);
+                let mut plans = self.plan.arrays.iter();
+                found = found && plans.all(|array| array.lend(worker, self.lock, &mut arrays));
+            }
             if !found {
                 break;
             }
             if !ready {
                 stale.push(worker);
             }
-            tables.push(table);
+            let trees = table;
+            tables.push(Tables { trees, arrays });
         }
-        let copies = tables.iter().map(|table| table.as_ptr());
-        let list = std::iter::once(self.context.copies)
-            .chain(copies)
-            .map(|copies| LaunchContext {
-                copies,
-                ..*self.context
-            })
+        let own = tables.iter().map(|table| LaunchContext {
+            copies: table.trees.as_ptr(),
+            arrays: match table.arrays.as_slice() {
+                [] => self.context.arrays,
+                arrays => arrays.as_ptr(),
+            },
+            ..*self.context
+        });
+        let list = std::iter::once(LaunchContext { ..*self.context })
+            .chain(own)
             .collect();
         let contexts = Contexts {
             list,

@@ -127,7 +127,7 @@ impl NativeLaunch<'_> {
                 flush: self.native.flush,
                 stacks: Stacks::default(),
             };
-            self.run_units(task, &code, &context, units, temps)?;
+            self.run_units(task, &code, (&context, &views), units, temps)?;
             code.stacks.finish()?;
             if let Some(list) = list
                 && !self.is_interrupted()
@@ -205,7 +205,7 @@ impl NativeLaunch<'_> {
         &self,
         task: &TaskPlan,
         code: &TaskCode<'_>,
-        context: &LaunchContext,
+        (context, views): (&LaunchContext, &Views),
         units: u64,
         temps: &mut [u64],
     ) -> Result<()> {
@@ -269,6 +269,8 @@ impl NativeLaunch<'_> {
             threads: self.threads,
             stop: code.interrupt.map(StopFlag::word),
             trees: self.request.bindings.trees,
+            arrays: &views.arrays,
+            lock: &self.request.program.lock,
             context,
         };
         let unit = plan.map_or(1, |p| p.unit);

@@ -7,8 +7,9 @@
 //! - `tiered`: code that is replaced by better code while it runs
 //! - `versions`, `trial`: which version of a task's code is faster, by measurement
 //! - `background`: the thread that compiles better code
-//! - `copies`: privatized copies of trees
+//! - `copies`, `array_copies`: privatized copies of trees and arrays
 
+mod array_copies;
 mod background;
 pub(crate) mod copies;
 mod launch;
