@@ -3,10 +3,11 @@
 //! A loop whose bounds are constants is divided into rows and tiles, and its accesses to fields and arrays of known shapes are proved to
 //! be in range. A launch has to check that its arguments are those that the kernel was made for.
 
+use crate::analysis::uses::used_values;
 use crate::rewrite::Substitution;
 use wuji_ir::entities::{Array, Inst, Value};
 use wuji_ir::module::{ArrayShape, Function, Module, Span, Values};
-use wuji_ir::ops::{Domain, Op};
+use wuji_ir::ops::{AtomicOp, Domain, Op, Place};
 use wuji_ir::types::{Imm, Scalar};
 
 /// What a kernel can be specialized for.
@@ -40,6 +41,31 @@ impl Candidates {
             slots: params.iter().map(|p| slots[*p as usize]).collect(),
             params,
             arrays: contiguous.map(|(id, _)| id).collect(),
+        }
+    }
+
+    /// The shapes of arrays, for a kernel that updates some of them by atomics whose old value is not used: with known shapes, workers
+    /// can have [private copies](crate::passes).
+    pub fn of_scatters(m: &Module) -> Candidates {
+        let scatters = |f: &Function| {
+            let used = used_values(f);
+            let alone = |a: Array| m.arrays[a].contiguous && m.arrays[a].unaliased;
+            f.insts.values().any(|data| {
+                let Op::Atomic(op, access) = &data.op else {
+                    return false;
+                };
+                matches!(access.place, Place::Array(a) if alone(a))
+                    && *op != AtomicOp::Exchange
+                    && !data.results.iter().any(|v| used.contains(v))
+            })
+        };
+        if !m.funcs.values().any(scatters) {
+            return Candidates::default();
+        }
+        Candidates {
+            params: Vec::new(),
+            slots: Vec::new(),
+            ..Candidates::of(m)
         }
     }
 

@@ -1,6 +1,8 @@
 //! Kernels that are launched again and again with the same loop bounds and array shapes get code in which these are constants.
 //!
 //! The launch that finds such code checks its arguments against it, so a launch with others runs the general code.
+//!
+//! On a GPU all kernels profit. On a CPU those do that scatter into arrays: of arrays whose shape is known workers have private copies.
 
 use crate::launch::{Compiled, Launch};
 use crate::world::{World, lock};
@@ -26,16 +28,27 @@ const ALIGN: usize = 16;
 /// Launches wait for specialized code, so it is made in at most this part of the time.
 const PART: u32 = 10;
 
-/// The time of a world that was spent on specialized code.
+/// The kernels that a world specializes.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Specialized {
+    /// All with loop bounds or arrays to know.
+    All,
+    /// Those that scatter into arrays, for the shapes of their arrays.
+    Scatters,
+}
+
+/// What a world specializes, and the time that it spent on it.
 #[derive(Debug)]
 pub(crate) struct Budget {
+    specialized: Specialized,
     since: Instant,
     spent: Mutex<Duration>,
 }
 
 impl Budget {
-    pub(crate) fn new() -> Budget {
+    pub(crate) fn new(specialized: Specialized) -> Budget {
         Budget {
+            specialized,
             since: Instant::now(),
             spent: Mutex::default(),
         }
@@ -77,7 +90,10 @@ impl Specialization {
     pub(crate) fn find(&self, world: &World, launch: &Launch<'_>) -> Option<Arc<Compiled>> {
         let budget = world.specialization()?;
         let source = launch.compiled.source().ok()?;
-        let candidates = self.candidates.get_or_init(|| Candidates::of(source));
+        let candidates = self.candidates.get_or_init(|| match budget.specialized {
+            Specialized::All => Candidates::of(source),
+            Specialized::Scatters => Candidates::of_scatters(source),
+        });
         if candidates.is_empty() {
             return None;
         }

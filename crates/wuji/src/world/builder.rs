@@ -4,7 +4,7 @@ use super::{Inner, World, here};
 use crate::autodiff::Modes;
 use crate::graph::RecorderCell;
 use crate::lazy::Lazy;
-use crate::specialize::Budget;
+use crate::specialize::{Budget, Specialized};
 use crate::tune::WatchCell;
 use std::panic::Location;
 use std::sync::atomic::AtomicBool;
@@ -278,7 +278,8 @@ impl WorldBuilder {
     /// Whether a kernel that is launched again and again with the same loop bounds and array shapes gets code in which these are
     /// constants: such loops are divided like loops over fields, and accesses need no checks. The code is made after half a second of
     /// such launches, in at most a tenth of the time, or by [`World::finish_compiling`]; launches with other arguments run the general
-    /// code. Default: on GPUs. Debug and deterministic worlds never do.
+    /// code. Default: on GPUs; on CPUs only kernels that scatter into arrays, for the shapes of these. Debug and deterministic worlds
+    /// never do.
     pub fn specialize(mut self, specialize: bool) -> WorldBuilder {
         self.specialize = Some(specialize);
         self
@@ -346,13 +347,17 @@ impl WorldBuilder {
             let limited = self.device.time_limit.is_some();
             Lazy::new(&self.options, self.window, !limited)
         });
-        let specialize = self.specialize.unwrap_or_else(|| device.gpu().is_some());
-        let specialize = specialize && !self.options.debug && !self.options.deterministic;
+        let specialize = match self.specialize {
+            _ if self.options.debug || self.options.deterministic => None,
+            Some(specialize) => specialize.then_some(Specialized::All),
+            None if device.gpu().is_some() => Some(Specialized::All),
+            None => (device.threads() > 1).then_some(Specialized::Scatters),
+        };
         Ok(World {
             inner: Arc::new(Inner {
                 device,
                 seed: self.device.seed,
-                specialization: specialize.then(Budget::new),
+                specialization: specialize.map(Budget::new),
                 options: self.options,
                 shapes: Mutex::default(),
                 kernels: RwLock::default(),

@@ -160,7 +160,7 @@ macro_rules! scatters {
             use wuji::prelude::*;
 
             #[kernel]
-            fn scatter(keys: &NdArray<i32, 1>, values: &NdArray<$number, 1>, to: &NdArray<$number, 1>) {
+            pub(super) fn scatter(keys: &NdArray<i32, 1>, values: &NdArray<$number, 1>, to: &NdArray<$number, 1>) {
                 for [i] in keys {
                     to.at([keys[[i]]]).$update(values[[i]]);
                 }
@@ -273,5 +273,28 @@ fn a_changed_shape_and_a_mistake_leave_no_updates_behind() {
         at.copy_from(&all).unwrap();
         run(&small).unwrap();
         assert!(is_complete(&small), "round {round}, after an error");
+    }
+}
+
+#[test]
+fn on_a_cpu_kernels_that_scatter_into_arrays_are_specialized_by_default() {
+    for (threads, times) in [(2, 2), (1, 1)] {
+        let world = World::builder()
+            .threads(threads)
+            .lazy(false)
+            .build()
+            .unwrap();
+        let keys = world.nd_array::<i32, 1>("keys", 1000).unwrap();
+        let values = world.nd_array::<f32, 1>("values", 1000).unwrap();
+        let to = world.nd_array::<f32, 1>("to", 10).unwrap();
+        values.fill(1.0).unwrap();
+        for round in 1..4 {
+            sums_f32::scatter(&keys, &values, &to).unwrap();
+            let found = to.to_vec().unwrap();
+            assert_eq!(found[0], round as f32 * 1000.0);
+            check_blur(&world, 16, 64);
+        }
+        assert_eq!(compiled(&world, "scatter"), times, "{threads} threads");
+        assert_eq!(compiled(&world, "blur"), 1);
     }
 }
