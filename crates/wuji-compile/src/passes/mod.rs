@@ -9,6 +9,7 @@ pub mod demote_atomics;
 pub mod flatten_loops;
 pub mod grain_size;
 pub mod inline;
+pub mod inline_math;
 pub mod large_values;
 pub mod legality;
 pub mod loops;
@@ -119,6 +120,7 @@ passes! {
     Lowering grain_size = grain_size::grain_size: "the smallest number of iterations per chunk",
     Lowering lower_math = lower_math::lower_math: "mathematical functions are expanded, where there is no math library",
     Optimization relax_math = relax_math::relax_math: "products are contracted, and divisions share reciprocals, where the math mode allows it",
+    Optimization inline_math = inline_math::inline_math: "on a CPU, short mathematical functions are inlined",
     Optimization flatten_loops = flatten_loops::flatten_loops: "on a GPU, divergent loops within an iteration are steps of the loop around them",
     Optimization vectorize = vectorize::vectorize: "parallel loops are vectorized",
     Lowering legality = legality::legality: "the invariants of backends are checked",

@@ -20,7 +20,7 @@ fn near_one<'w>(w: &'w Writer, x: Num<'w>) -> (Num<'w>, Num<'w>) {
     let numbers = w.format.numbers;
     let (n, whole, rest) = reduced(w, x);
     let r = n.fma(-numbers.ln2[1], rest);
-    if w.has_exp2 {
+    if w.machine.has_exp2 {
         return (whole, (r * numbers.log2_e[0]).exp2());
     }
     let above = (r * r).fma(r.polynomial(numbers.exp), r);
@@ -56,10 +56,20 @@ fn exp_by_instruction<'w>(w: &'w Writer, x: Num<'w>) -> Num<'w> {
 }
 
 pub(super) fn exp<'w>(w: &'w Writer, x: Num<'w>) -> Num<'w> {
-    if w.has_exp2 {
+    if w.machine.has_exp2 {
         return exp_by_instruction(w, x);
     }
     let (n, near) = near_one(w, x);
+    if w.machine.flushes {
+        // The arguments of the smallest and of the largest normal number.
+        let (lowest, highest) = w.format.pick(
+            (-87.336_540, 88.722_831),
+            (-708.396_418_532_264_1, 709.782_712_893_384),
+        );
+        // Infinity above, and NaN for NaN.
+        let y = (x.le(highest)).select(near.with_exponent(n), x + f64::INFINITY);
+        return x.lt(lowest).select(w.float(0.0), y);
+    }
     limited(
         w,
         x,

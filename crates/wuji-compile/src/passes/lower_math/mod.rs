@@ -7,6 +7,8 @@
 //!
 //! GPUs have an instruction for `exp2` in `f32`, accurate to 2 ulp. Except in strict mode, `exp2` is left to the
 //! backend, and others use it. So are the functions that are faster in NVIDIA's `libdevice`, if it is available.
+//!
+//! On a CPU the functions of the C library stay, but for those that are faster here.
 
 mod arcs;
 mod circular;
@@ -17,7 +19,7 @@ mod numbers;
 mod write;
 
 use crate::functions::Functions;
-use crate::options::{Math, Target};
+use crate::options::{Math, Options, Target};
 use crate::passes::Cx;
 use rustc_hash::FxHashMap;
 use write::{Format, Writer};
@@ -118,6 +120,12 @@ impl Routine {
         }
     }
 
+    /// Whether the function is faster than that of the C library and its vector variants, as measured (`docs/performance.md`).
+    fn is_quicker_than_system(self) -> bool {
+        // The vector variant calls libm for each number whose result is zero.
+        self == Routine::Exp
+    }
+
     /// Whether the routine is for rare arguments.
     fn is_seldom(self) -> bool {
         matches!(self, Routine::LargeAngle | Routine::LargeRem)
@@ -131,16 +139,31 @@ impl Routine {
     }
 }
 
+/// Whether some functions are written out although there is a C library. Strict mode has the results of that one.
+fn improves_system(options: &Options) -> bool {
+    options.target == Target::Cpu && options.math != Math::Strict && options.fma
+}
+
+/// Whether an operation gives the bits of the C library, so that it may be evaluated by that.
+pub(crate) fn is_as_in_system(op: UnOp, options: &Options) -> bool {
+    let quicker = |row: &(UnOp, Routine)| row.0 == op && row.1.is_quicker_than_system();
+    let improved = options.functions == Functions::System && improves_system(options);
+    !(improved && Routine::UNARY.iter().any(quicker))
+}
+
 /// The pass; the [module](self) describes it.
 pub fn lower_math(m: &mut Module, cx: &mut Cx) -> Result<()> {
-    // Strict mode gives the same bits on every machine.
     let strict = cx.options.math == Math::Strict;
+    let backend = match &cx.options.functions {
+        Functions::System if improves_system(&cx.options) => Backend::System,
+        Functions::System => return Ok(()),
+        Functions::Libdevice(_) if !strict => Backend::Libdevice,
+        // Strict mode gives the same bits on every machine.
+        Functions::Libdevice(_) | Functions::WrittenOut => Backend::None,
+    };
     let mut library = Library {
-        has_libdevice: match &cx.options.functions {
-            Functions::System => return Ok(()),
-            Functions::WrittenOut => false,
-            Functions::Libdevice(_) => !strict,
-        },
+        backend,
+        options: cx.options.clone(),
         has_exp2: cx.options.target == Target::Cuda && !strict,
         made: FxHashMap::default(),
     };
@@ -164,9 +187,17 @@ fn length(f: &Function) -> usize {
     count
 }
 
+/// What the backend can call.
+enum Backend {
+    None,
+    System,
+    Libdevice,
+}
+
 /// The functions emitted so far.
 struct Library {
-    has_libdevice: bool,
+    backend: Backend,
+    options: Options,
     /// The target has an instruction for `exp2` in `f32`.
     has_exp2: bool,
     made: FxHashMap<(Routine, Scalar), Func>,
@@ -189,7 +220,12 @@ impl Library {
     fn is_elsewhere(&self, routine: Routine, scalar: Scalar) -> bool {
         let float = Format::of(scalar).float;
         let instruction = self.has_exp2 && routine == Routine::Exp2 && float == Scalar::F32;
-        instruction || self.has_libdevice && routine.is_quicker_in_libdevice(float)
+        instruction
+            || match self.backend {
+                Backend::None => false,
+                Backend::System => !routine.is_quicker_than_system(),
+                Backend::Libdevice => routine.is_quicker_in_libdevice(float),
+            }
     }
 
     /// Replaces an operation by a call.
@@ -252,7 +288,10 @@ impl Library {
             &vec![float; routine.arity()],
             &results,
             format,
-            has_exp2,
+            write::Machine {
+                has_exp2,
+                flushes: self.options.flushes(float),
+            },
         );
         let x = w.param(0);
         let y = match routine {

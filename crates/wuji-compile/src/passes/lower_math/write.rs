@@ -65,14 +65,22 @@ impl Format {
     }
 }
 
+/// What the machine does with numbers of the format.
+#[derive(Copy, Clone, Debug)]
+pub(super) struct Machine {
+    /// It has an `exp2` instruction.
+    pub(super) has_exp2: bool,
+    /// Subnormal numbers count as zero.
+    pub(super) flushes: bool,
+}
+
 /// A function under construction.
 #[derive(Debug)]
 pub(super) struct Writer {
     f: RefCell<Function>,
     region: Cell<Region>,
     pub(super) format: Format,
-    /// The target has an `exp2` instruction.
-    pub(super) has_exp2: bool,
+    pub(super) machine: Machine,
 }
 
 impl Writer {
@@ -81,7 +89,7 @@ impl Writer {
         params: &[Scalar],
         results: &[Scalar],
         format: Format,
-        has_exp2: bool,
+        machine: Machine,
     ) -> Writer {
         let types = |s: &[Scalar]| s.iter().map(|s| Type::Scalar(*s)).collect::<Vec<_>>();
         let f = Function::new(name, &types(params), &types(results));
@@ -89,7 +97,7 @@ impl Writer {
             region: Cell::new(f.entry),
             f: RefCell::new(f),
             format,
-            has_exp2,
+            machine,
         }
     }
 
@@ -284,6 +292,10 @@ impl<'w> Num<'w> {
         self.compare(CmpOp::Gt, other)
     }
 
+    pub(super) fn le(self, other: impl Operand<'w>) -> Num<'w> {
+        self.compare(CmpOp::Le, other)
+    }
+
     pub(super) fn ge(self, other: impl Operand<'w>) -> Num<'w> {
         self.compare(CmpOp::Ge, other)
     }
@@ -421,6 +433,11 @@ impl<'w> Num<'w> {
     pub(super) fn scaled(self, n: Num<'w>) -> Num<'w> {
         let half = n >> 1;
         self * self.w.power_of_two(half) * self.w.power_of_two(n - half)
+    }
+
+    /// `self * 2^n` for a number near 1, if that is a normal number.
+    pub(super) fn with_exponent(self, n: Num<'w>) -> Num<'w> {
+        (self.bits() + (n << self.w.format.fraction as i32)).as_float()
     }
 }
 

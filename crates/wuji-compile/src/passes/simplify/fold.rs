@@ -2,6 +2,7 @@
 //! `docs/ir.md`; a few more rules in fast math.
 
 use crate::options::Options;
+use crate::passes::lower_math::is_as_in_system;
 use wuji_ir::entities::Value;
 use wuji_ir::eval;
 use wuji_ir::module::{Function, Values};
@@ -126,6 +127,9 @@ impl Folder<'_> {
             // These only change the sign bit.
             if matches!(op, UnOp::Neg | UnOp::Abs | UnOp::Freeze | UnOp::StopGrad) {
                 return eval::unary(op, imm).map(|imm| Fold::Const(ty, imm));
+            }
+            if !is_as_in_system(op, self.options) {
+                return None;
             }
             return self.constant(ty, [imm], |[x]| eval::unary(op, x));
         }
