@@ -354,3 +354,41 @@ fn dependent_loops_under_other_control_flow_are_serial() -> Result<()> {
     expect!["326:9: relax: one thread: the loop is under an `if`, and its iterations may depend on each other; to run them in parallel, move the `if` into the loop, or the loop into a kernel of its own"].assert_eq(&lines.join("\n"));
     Ok(())
 }
+
+/// Marches along a ray that bounces: lanes leave both loops early.
+#[kernel]
+fn trace(x: &Field<f32, 2>) {
+    for [i, j] in x {
+        let (mut at, mut light) = (i as f32 * 0.01, 1.0);
+        for _ in 0..3 {
+            let (mut t, mut hit) = (0.005, false);
+            for _ in 0..64 {
+                let mut d = 1e9;
+                for k in unroll(0..4) {
+                    let p = at + t * (0.3 + 0.1 * k as f32);
+                    d = d.min((p - p.floor() - 0.5 + j as f32 * 0.001).abs());
+                }
+                t += d;
+                hit = d < 0.001;
+                if t > 5.0 || hit {
+                    break;
+                }
+            }
+            if !hit {
+                light = 0.0;
+                break;
+            }
+            light *= 0.5;
+            at += t;
+        }
+        x[[i, j]] = light;
+    }
+}
+
+#[test]
+fn rays_that_bounce_are_vectors() -> Result<()> {
+    let w = world();
+    trace(&w.field::<f32, 2>("x", [64, 64])?)?;
+    check(&w, &expect!["361:5: trace.1: 8 lanes"]);
+    Ok(())
+}

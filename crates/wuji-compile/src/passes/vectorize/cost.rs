@@ -27,9 +27,10 @@ const SCATTER: f64 = 2.0;
 const EXCHANGE: f64 = 3.0;
 /// How much longer than the average iteration the longest of all lanes takes: in a loop with one condition...
 const WAITING: f64 = 1.5;
-/// ... and in one that lanes leave early, for each doubling of the lanes. Searches differ most: for half of all lanes the
-/// first try may be the last one.
-const WAITING_FOR_EXITS: f64 = 1.25;
+/// ... and in one that lanes leave early, for each doubling of the lanes. That can be half as much, as in a ray marcher, or more than
+/// twice, as in a search whose first try is the last one for half of all lanes. If it is too little, measurement finds out
+/// (`docs/design/tiers.md`); if it is too much, the loop stays scalar.
+const WAITING_FOR_EXITS: f64 = 0.5;
 
 /// The machine and its options.
 #[derive(Copy, Clone, Debug)]
@@ -130,6 +131,7 @@ impl CostModel<'_> {
                     (true, ..=1) => WAITING,
                     (true, _) => 1.0 + WAITING_FOR_EXITS * f64::from(self.lanes).log2(),
                 };
+                let waiting = waiting.min(trips.max(1.0));
                 if divergent {
                     cost.scalar += MISPREDICTION;
                     // Masks, and carried values of lanes that have left.
