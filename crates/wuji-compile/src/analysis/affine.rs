@@ -9,7 +9,7 @@ use cranelift_entity::SecondaryMap;
 use smallvec::SmallVec;
 use wuji_ir::entities::{Region, Value};
 use wuji_ir::module::{Function, ValueDef};
-use wuji_ir::ops::{BinOp, MOST_THREADS, Op, ThreadOp, UnOp, WARP};
+use wuji_ir::ops::{BinOp, CmpOp, MOST_THREADS, Op, ThreadOp, UnOp, WARP};
 use wuji_ir::types::Scalar;
 
 use crate::rewrite::Structure;
@@ -198,6 +198,12 @@ fn thread_range(op: ThreadOp) -> Option<Range> {
     }
 }
 
+/// The range of a side of a selection, where it is selected.
+enum Side {
+    Never,
+    Within(Range),
+}
+
 /// Affine expressions and ranges of the integers of a function, computed on demand.
 #[derive(Debug)]
 pub struct AffineAnalysis<'f> {
@@ -296,6 +302,24 @@ impl<'f> AffineAnalysis<'f> {
         }
     }
 
+    /// Whether a value is computed from steady atoms alone, by whatever arithmetic.
+    fn is_from_steady(&self, v: Value, budget: u32) -> bool {
+        let f = self.func;
+        let Some(inst) = f.def(v) else {
+            return self.is_steady_atom(v);
+        };
+        let data = &f.insts[inst];
+        let computes = matches!(
+            data.op,
+            Op::Binary(_) | Op::Unary(_) | Op::Convert(_) | Op::Compare(_) | Op::Select
+        );
+        if !computes || budget == 0 {
+            return self.is_steady_atom(v);
+        }
+        let share = budget / data.args.len().max(1) as u32;
+        (data.args.iter()).all(|a| self.is_from_steady(*a, share.min(budget - 1)))
+    }
+
     /// The range of an affine expression, from the ranges of its terms.
     pub fn range_of(&mut self, expr: &Affine) -> Range {
         let mut range = (i128::from(expr.constant), i128::from(expr.constant));
@@ -362,10 +386,70 @@ impl<'f> AffineAnalysis<'f> {
             return Some(self.range(data.args[0]));
         }
         if data.op == Op::Select {
-            let (a, b) = (self.range(data.args[1]), self.range(data.args[2]));
-            return Some((a.0.min(b.0), a.1.max(b.1)));
+            return match (self.range_where(v, true)?, self.range_where(v, false)?) {
+                (Side::Never, Side::Within(r)) | (Side::Within(r), Side::Never) => Some(r),
+                (Side::Within(a), Side::Within(b)) => Some((a.0.min(b.0), a.1.max(b.1))),
+                (Side::Never, Side::Never) => None,
+            };
         }
         matches!(data.op, Op::ArrayExtent(..)).then_some((0, 1 << 60))
+    }
+
+    /// The range of a side of a selection, where its condition holds or does not. A comparison with a constant says more of a
+    /// side that is as far from the number it compares, as in `select(j - 1 >= 0, j - 1, n - 1)`.
+    fn range_where(&mut self, selection: Value, holds: bool) -> Option<Side> {
+        let f = self.func;
+        let [condition, yes, no] = f.insts[f.def(selection)?].args[..] else {
+            return None;
+        };
+        let side = if holds { yes } else { no };
+        let range = self.range(side);
+        let Some((least, most)) = self.limits(condition, holds, side) else {
+            return Some(Side::Within(range));
+        };
+        let narrowed = (range.0.max(least), range.1.min(most));
+        if narrowed.0 <= narrowed.1 {
+            Some(Side::Within(narrowed))
+        } else {
+            Some(Side::Never)
+        }
+    }
+
+    /// What the outcome of a comparison says of a number that differs by a constant from the compared one.
+    fn limits(&mut self, condition: Value, holds: bool, number: Value) -> Option<Range> {
+        let f = self.func;
+        let data = &f.insts[f.def(condition)?];
+        let Op::Compare(op) = data.op else {
+            return None;
+        };
+        // What a race may change is not known to be what was compared.
+        self.is_from_steady(data.args[0], LOOK_BACK).then_some(())?;
+        let compared = self.exact(data.args[0])?;
+        let with = i128::from(self.exact(data.args[1])?.as_constant()?);
+        let offset = self.exact(number)?.add_scaled(&compared, -1)?;
+        let offset = i128::from(offset.as_constant()?);
+        let all = self.range_of(&compared);
+        let without = |c: i128| match c {
+            c if c == all.0 => (c + 1, all.1),
+            c if c == all.1 => (all.0, c - 1),
+            _ => all,
+        };
+        let (least, most) = match (op, holds) {
+            (CmpOp::Ge, true) | (CmpOp::Lt, false) => (with, all.1),
+            (CmpOp::Gt, true) | (CmpOp::Le, false) => (with + 1, all.1),
+            (CmpOp::Le, true) | (CmpOp::Gt, false) => (all.0, with),
+            (CmpOp::Lt, true) | (CmpOp::Ge, false) => (all.0, with - 1),
+            (CmpOp::Eq, true) | (CmpOp::Ne, false) => (with, with),
+            (CmpOp::Eq, false) | (CmpOp::Ne, true) => without(with),
+        };
+        Some((least + offset, most + offset))
+    }
+
+    /// The expression of an integer, if its arithmetic does not wrap.
+    pub fn exact(&mut self, v: Value) -> Option<Affine> {
+        let limits = self.func.ty(v).as_scalar()?.int_range()?;
+        let expr = self.expr(v);
+        fits(self.range_of(&expr), limits).then_some(expr)
     }
 
     /// Range of the index of a `for`: within its bounds.

@@ -129,6 +129,10 @@ passes! {
 /// Parts of passes that can be disabled separately, each with a one-line description.
 pub const SWITCHES: &[(&str, &str)] = &[
     (
+        "peel",
+        "iterations at periodic and clamped boundaries are loops of their own",
+    ),
+    (
         "task_fusion",
         "in lazy worlds, tasks over the same iterations become one",
     ),

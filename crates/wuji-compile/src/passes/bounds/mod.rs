@@ -5,8 +5,11 @@
 //! - *version*: a short loop nest, or on a GPU an unrolled stencil, gets one comparison per index in front, and two bodies;
 //! - *split*: a long loop runs checked, unchecked and checked again; in the middle part every index is in range.
 //!
+//! Before the last one, loops are split by what their indices are made of ([`peel`](peel::peel)).
+//!
 //! The remaining accesses stay checked, and `lower_access` masks them.
 
+mod peel;
 mod stencil;
 mod version;
 
@@ -46,6 +49,9 @@ pub fn bounds(m: &mut Module, cx: &mut Cx) -> Result<()> {
         } else {
             prove(&m.env, f, cx);
             make_scalar(&mut m.env, f);
+            if cx.options.target == options::Target::Cpu && cx.uses("peel") {
+                peel::peel(&mut m.env, f, cx);
+            }
             arrange(&mut m.env, f, cooperative.contains(&func), cx);
         }
     }
@@ -257,6 +263,7 @@ fn plans(
         if checked(f, inst).is_some_and(is_versioned)
             && !near.contains(&inst)
             && let Some(l) = nearest_for(f, &structure, inst)
+            && !matches!(f.insts[l].op, Op::For(_, ForKind::Boundary))
             && known.insert(l)
             && !is_cooperative(f, l, cooperative)
         {

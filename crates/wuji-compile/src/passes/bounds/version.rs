@@ -57,7 +57,7 @@ pub(super) fn freeze_values(m: &mut Env, f: &mut Function, constraints: Vec<Cons
 }
 
 /// A copy that keeps its checks; it only runs at the boundary.
-fn guarded_copy(f: &mut Function, inst: Inst) -> Inst {
+pub(super) fn guarded_copy(f: &mut Function, inst: Inst) -> Inst {
     let copy = clone_inst(f, inst, &mut Map::new());
     mark_boundary(f, copy);
     copy
@@ -160,13 +160,24 @@ fn clamp64(n: i128) -> i64 {
 /// Splits the loop into up to three parts, in order: before, inside and after the range where every index is in
 /// range.
 pub(super) fn split(m: &mut Env, f: &mut Function, region: Region, plan: &LoopVersion) -> Whole {
-    let data = f.insts[plan.inst].clone();
-    let scalar = f.ty(data.args[0]).as_scalar();
-    let (Some(scalar), true) = (scalar, plan.constraints.iter().any(|c| c.with_index)) else {
+    if !plan.constraints.iter().any(|c| c.with_index) {
         return version(m, f, region, plan);
-    };
+    }
     let guarded = guarded_copy(f, plan.inst);
     mark(f, &plan.accesses);
+    split_around(m, f, region, plan, guarded)
+}
+
+/// The loop runs where the constraints hold, and another version of it before and after.
+pub(super) fn split_around(
+    m: &mut Env,
+    f: &mut Function,
+    region: Region,
+    plan: &LoopVersion,
+    guarded: Inst,
+) -> Whole {
+    let data = f.insts[plan.inst].clone();
+    let scalar = f.ty(data.args[0]).as_scalar().unwrap_or(Scalar::I64);
     let mut b = Builder::new(m, f);
     b.region = region;
     b.span = b.func.spans[plan.inst];
