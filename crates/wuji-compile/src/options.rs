@@ -1,6 +1,7 @@
 //! Options of a compilation.
 
 use crate::functions::Functions;
+use wuji_ir::ops::UnOp;
 use wuji_ir::types::Scalar;
 
 /// How floating-point operations may be transformed. See `docs/ir.md`, section 2.
@@ -85,6 +86,15 @@ impl Options {
             Target::Cuda => &[Scalar::F32],
         };
         self.math == Math::Fast && flushed.contains(&s)
+    }
+
+    /// Whether a mathematical function is written out although there is a C library, because that is faster, as measured
+    /// (`docs/performance.md`). Strict mode has the results of the library.
+    pub fn is_written_out(&self, op: UnOp) -> bool {
+        // The vector variant of `exp` calls libm for each number whose result is zero.
+        let is_faster = op == UnOp::Exp && self.fma;
+        let has_library = self.target == Target::Cpu && self.functions == Functions::System;
+        is_faster && has_library && self.math != Math::Strict
     }
 
     /// The same options for an NVIDIA GPU of a compute capability: 90 is 9.0. The C library is not available there.

@@ -120,10 +120,10 @@ impl Routine {
         }
     }
 
-    /// Whether the function is faster than that of the C library and its vector variants, as measured (`docs/performance.md`).
-    fn is_quicker_than_system(self) -> bool {
-        // The vector variant calls libm for each number whose result is zero.
-        self == Routine::Exp
+    /// Whether the function is written out although there is a C library.
+    fn replaces_system(self, options: &Options) -> bool {
+        let written = |row: &(UnOp, Routine)| row.1 == self && options.is_written_out(row.0);
+        Routine::UNARY.iter().any(written)
     }
 
     /// Whether the routine is for rare arguments.
@@ -139,24 +139,11 @@ impl Routine {
     }
 }
 
-/// Whether some functions are written out although there is a C library. Strict mode has the results of that one.
-fn improves_system(options: &Options) -> bool {
-    options.target == Target::Cpu && options.math != Math::Strict && options.fma
-}
-
-/// Whether an operation gives the bits of the C library, so that it may be evaluated by that.
-pub(crate) fn is_as_in_system(op: UnOp, options: &Options) -> bool {
-    let quicker = |row: &(UnOp, Routine)| row.0 == op && row.1.is_quicker_than_system();
-    let improved = options.functions == Functions::System && improves_system(options);
-    !(improved && Routine::UNARY.iter().any(quicker))
-}
-
 /// The pass; the [module](self) describes it.
 pub fn lower_math(m: &mut Module, cx: &mut Cx) -> Result<()> {
     let strict = cx.options.math == Math::Strict;
     let backend = match &cx.options.functions {
-        Functions::System if improves_system(&cx.options) => Backend::System,
-        Functions::System => return Ok(()),
+        Functions::System => Backend::System,
         Functions::Libdevice(_) if !strict => Backend::Libdevice,
         // Strict mode gives the same bits on every machine.
         Functions::Libdevice(_) | Functions::WrittenOut => Backend::None,
@@ -223,7 +210,7 @@ impl Library {
         instruction
             || match self.backend {
                 Backend::None => false,
-                Backend::System => !routine.is_quicker_than_system(),
+                Backend::System => !routine.replaces_system(&self.options),
                 Backend::Libdevice => routine.is_quicker_in_libdevice(float),
             }
     }

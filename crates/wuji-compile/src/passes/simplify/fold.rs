@@ -2,7 +2,6 @@
 //! `docs/ir.md`; a few more rules in fast math.
 
 use crate::options::Options;
-use crate::passes::lower_math::is_as_in_system;
 use wuji_ir::entities::Value;
 use wuji_ir::eval;
 use wuji_ir::module::{Function, Values};
@@ -128,7 +127,7 @@ impl Folder<'_> {
             if matches!(op, UnOp::Neg | UnOp::Abs | UnOp::Freeze | UnOp::StopGrad) {
                 return eval::unary(op, imm).map(|imm| Fold::Const(ty, imm));
             }
-            if !is_as_in_system(op, self.options) {
+            if self.options.is_written_out(op) {
                 return None;
             }
             return self.constant(ty, [imm], |[x]| eval::unary(op, x));
