@@ -78,15 +78,23 @@ def _report(seed: int, failure: Failed, folder: pathlib.Path | None) -> None:
     print(f"  written to {path}")
 
 
-def main(attempt: Callable[[int], None]) -> None:
-    """Run a campaign with the limits of the command line."""
+def main(kinds: dict[str, Callable[[int], None]]) -> None:
+    """Run a campaign with the limits of the command line. ``kinds`` has an ``attempt`` for each kind of program."""
     parser = argparse.ArgumentParser()
+    if len(kinds) > 1:
+        parser.add_argument("--kind", choices=list(kinds), help="kind of programs; without it, each seed makes one of every kind")
     parser.add_argument("--seed", type=int, default=1, help="first seed")
     parser.add_argument("--seconds", type=float, default=60.0, help="duration")
     parser.add_argument("--programs", type=int, default=sys.maxsize, help="stop after so many")
     parser.add_argument("--keep-going", action="store_true", help="continue after a failure")
     parser.add_argument("--folder", type=pathlib.Path, default=pathlib.Path("target/fuzz"), help="where failures are written")
     found = parser.parse_args()
+    chosen = [kinds[found.kind]] if len(kinds) > 1 and found.kind else list(kinds.values())
+
+    def attempt(seed: int) -> None:
+        for one in chosen:
+            one(seed)
+
     tally = run(attempt, Limits(found.seed, found.seconds, found.programs, found.keep_going, True, found.folder))
     print(tally)
     sys.exit(1 if tally.failures else 0)

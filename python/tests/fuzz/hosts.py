@@ -359,4 +359,4 @@ def attempt(seed: int) -> None:
 
 
 if __name__ == "__main__":
-    campaign.main(attempt)
+    campaign.main({"hosts": attempt})

@@ -1,6 +1,7 @@
 """Random programs as trees: how they are made, made smaller, and written as Python.
 
-A program reads the inputs ``a``, ``b`` (i32), ``x`` and ``y`` (f32), and computes variables ``t0``, ``t1``, ...
+A program of this file's ``Generator`` reads the inputs ``a``, ``b`` (i32), ``x`` and ``y`` (f32), and computes variables
+``t0``, ``t1``, ...
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _COMPARE = ["<", "<=", ">", ">=", "==", "!="]
 
 @dataclasses.dataclass(frozen=True)
 class Expr:
-    """An expression. ``op`` is an operator, ``num`` or ``var``; for these two, ``value`` holds the number or name."""
+    """An expression. ``op`` is an operator, or ``num``, ``var`` or ``[]``, for which ``value`` holds the number or name."""
 
     op: str
     args: tuple[Expr, ...] = ()
@@ -31,6 +32,8 @@ class Expr:
             return f"({self.value!r})" if isinstance(self.value, (int, float)) and self.value < 0 else repr(self.value)
         if self.op == "var":
             return str(self.value)
+        if self.op == "[]":
+            return f"{self.value}[{', '.join(args)}]"
         if self.op in ("neg", "~", "not"):
             return f"({'-' if self.op == 'neg' else self.op} {args[0]})"
         if self.op == "if":
@@ -39,7 +42,8 @@ class Expr:
             return f"ti.cast({args[0]}, ti.{self.op})"
         if self.op[0].isalpha() and self.op not in ("and", "or"):
             return f"ti.{self.op}({', '.join(args)})"
-        return f"({args[0]} {self.op} {args[1]})"
+        # Chained, if there are more than two.
+        return f"({f' {self.op} '.join(args)})"
 
     def smaller(self) -> Iterator[Expr]:
         """Expressions to try instead, the smallest first."""

@@ -1,13 +1,15 @@
-"""Random kernels: compiled code, the interpreter and NumPy must agree, and constants must behave as variables do.
+"""Random kernels in Python, of two kinds.
 
 ``python -m fuzz.programs --seconds 60 --seed 1``
+
+``--kind arithmetic``: compiled code, the interpreter and NumPy must agree, and constants must behave as variables do.
+``--kind boundaries``: neighbours in arrays, see ``boundaries.py``.
 """
 
 from __future__ import annotations
 
-import linecache
-import time
-import warnings
+import dataclasses
+import functools
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,8 +17,8 @@ import numpy as np
 
 import wuji as ti
 
-from . import campaign, reference
-from .campaign import Failed
+from . import boundaries, campaign, comparison, reference
+from .comparison import kernel, same
 from .program import INPUTS, Generator, Stmt, smaller, source
 
 Body = tuple[Stmt, ...]
@@ -24,11 +26,6 @@ Results = dict[str, Any]
 
 # Enough for whole vectors and a remainder.
 _ROWS = 11
-# A smaller program is not searched for longer.
-_PATIENCE = 20.0
-
-# A constant expression that leaves the range of its type is an error.
-_OUT_OF_RANGE = "W0603"
 
 _EDGES = {
     "i32": [0, 1, -1, 2, 5, -7, 13, 1000, -65536, 2147483647, -2147483648],
@@ -61,7 +58,11 @@ import wuji as ti
 
 def over_rows(body: Body) -> str:
     """A kernel that runs the body in a parallel loop, on inputs from arrays."""
-    lines = [_HEADER, "@ti.kernel", "def rows(A: ti.types.ndarray(), B: ti.types.ndarray(), X: ti.types.ndarray(), Y: ti.types.ndarray(), OUT: ti.types.ndarray()):"]
+    lines = [
+        _HEADER,
+        "@ti.kernel",
+        "def rows(A: ti.types.ndarray(), B: ti.types.ndarray(), X: ti.types.ndarray(), Y: ti.types.ndarray(), OUT: ti.types.ndarray()):",
+    ]
     lines += ["    for row in range(A.shape[0]):", "        a, b, x, y = A[row], B[row], X[row], Y[row]", source(body, "        ")]
     lines += [f"        OUT[row, {k}] = {name}" for k, name in enumerate(variables(body))]
     return "\n".join(lines) + "\n"
@@ -73,15 +74,6 @@ def of_constants(body: Body, row: Results) -> str:
     lines += ["    if True:", source(body, "        ")]
     lines += [f"        OUT[0, {k}] = {name}" for k, name in enumerate(variables(body))]
     return "\n".join(lines) + "\n"
-
-
-def kernel(text: str, name: str) -> Any:
-    """The kernel of a source text."""
-    filename = f"<fuzz {abs(hash(text))}>"
-    linecache.cache[filename] = (len(text), None, text.splitlines(True), filename)
-    scope: Results = {}
-    exec(compile(text, filename, "exec"), scope)  # noqa: S102
-    return scope[name]
 
 
 def run_rows(body: Body, rows: list[Results]) -> Any:
@@ -108,86 +100,52 @@ def run_reference(body: Body, row: Results) -> tuple[Any, bool]:
     return np.array([float(env[name]) for name in variables(body)] or [0.0]), exactness.exact
 
 
-def same(found: Any, expected: Any) -> bool:
-    return bool(np.array_equal(found, expected, equal_nan=True) and np.array_equal(np.signbit(found[found == 0]), np.signbit(expected[expected == 0])))
+@functools.cache
+def worlds() -> tuple[ti.World, ti.World]:
+    """One world of compiled code and one of the interpreter."""
+    return comparison.world(), comparison.world(interpreter=True)
 
 
-class Worlds:
-    """One world of compiled code and one of the interpreter, both in strict math."""
+@dataclasses.dataclass(frozen=True)
+class Arithmetic:
+    """A body and the rows of inputs that it runs on."""
 
-    def __init__(self) -> None:
-        options: Results = {"arch": ti.cpu, "fast_math": False, "offline_cache": False, "cpu_max_num_threads": 2}
-        self.compiled = ti.World(**options)
-        self.interpreted = ti.World(interpreter=True, **options)
+    body: Body
+    rows: list[Results]
 
+    def differences(self, until: str | None = None) -> Iterator[tuple[str, str]]:
+        body, rows = self.body, self.rows
+        world, interpreter = worlds()
+        with world:
+            compiled = run_rows(body, rows)
+        with interpreter:
+            interpreted = run_rows(body, rows)
+        if not same(compiled, interpreted):
+            yield "interpreter", f"compiled code and interpreter differ\n{compiled}\n{interpreted}"
+        if run_reference(body, rows[0])[1]:
+            with world:
+                constants = run_constants(body, rows[0])
+            if not same(constants, compiled[0]):
+                yield "constants", f"constants and variables differ\nconstants {constants}\nvariables {compiled[0]}"
+        for k, row in enumerate(rows):
+            expected, _ = run_reference(body, row)
+            if expected is not None and not same(compiled[k], expected):
+                yield "numpy", f"compiled code and NumPy differ for {row}\n{compiled[k]}\n{expected}"
+                return
 
-def differences(body: Body, rows: list[Results], worlds: Worlds) -> Iterator[tuple[str, str]]:
-    """What disagrees: its kind, and a description."""
-    with worlds.compiled:
-        compiled = run_rows(body, rows)
-    with worlds.interpreted:
-        interpreted = run_rows(body, rows)
-    if not same(compiled, interpreted):
-        yield "interpreter", f"compiled code and interpreter differ\n{compiled}\n{interpreted}"
-    if run_reference(body, rows[0])[1]:
-        with worlds.compiled:
-            constants = run_constants(body, rows[0])
-        if not same(constants, compiled[0]):
-            yield "constants", f"constants and variables differ\nconstants {constants}\nvariables {compiled[0]}"
-    for k, row in enumerate(rows):
-        expected, _ = run_reference(body, row)
-        if expected is not None and not same(compiled[k], expected):
-            yield "numpy", f"compiled code and NumPy differ for {row}\n{compiled[k]}\n{expected}"
-            return
+    def smaller(self) -> Iterator[Arithmetic]:
+        for body in smaller(self.body):
+            if variables(body):
+                yield dataclasses.replace(self, body=body)
 
-
-def first_difference(body: Body, rows: list[Results], worlds: Worlds) -> tuple[str, str] | None:
-    try:
-        return next(differences(body, rows, worlds), None)
-    except ti.WujiError as error:
-        if _OUT_OF_RANGE in str(error):
-            return None
-        return f"error {type(error).__name__}", str(error)
-    except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError, IndexError, RecursionError) as error:
-        return f"raw {type(error).__name__}", repr(error)
-
-
-def shrink(body: Body, rows: list[Results], worlds: Worlds, kind: str) -> Body:
-    """The smallest program found that fails in the same way."""
-    end = time.monotonic() + _PATIENCE
-    progress = True
-    while progress:
-        progress = False
-        for candidate in smaller(body):
-            if time.monotonic() > end:
-                return body
-            try:
-                found = first_difference(candidate, rows, worlds)
-            except KeyError:
-                continue
-            if found and found[0] == kind and variables(candidate):
-                body, progress = candidate, True
-                break
-    return body
-
-
-_WORLDS: list[Worlds] = []
+    def reproducer(self, kind: str) -> str:
+        return over_rows(self.body) + "\n" + of_constants(self.body, self.rows[0])
 
 
 def attempt(seed: int) -> None:
     """Make the program of a seed and compare everything that runs it."""
-    warnings.simplefilter("ignore")
-    if not _WORLDS:
-        _WORLDS.append(Worlds())
-    body, rows = Generator(seed).body(), inputs(seed)
-    found = first_difference(body, rows, _WORLDS[0])
-    if found is None:
-        return
-    small = shrink(body, rows, _WORLDS[0], found[0])
-    kind, why = first_difference(small, rows, _WORLDS[0]) or found
-    text = f"# {kind}: " + why.replace("\n", "\n# ") + "\n" + over_rows(small) + "\n" + of_constants(small, rows[0])
-    raise Failed(f"{kind}: {why}", text)
+    comparison.attempt(Arithmetic(Generator(seed).body(), inputs(seed)))
 
 
 if __name__ == "__main__":
-    campaign.main(attempt)
+    campaign.main({"arithmetic": attempt, "boundaries": boundaries.attempt})
