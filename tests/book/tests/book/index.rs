@@ -351,7 +351,7 @@ fn refusals_of_the_macros_are_listed() {
         let name = program.file_name().unwrap_or_default().to_string_lossy();
         let message = message
             .replace(&format!("tests/mistakes/{name}"), "src/main.rs")
-            .replace("$WORKSPACE/crates/", "");
+            .replace("--> crates/", "--> ");
         let title = message.lines().next().unwrap_or_default();
         let title = title.trim_start_matches("error: ");
         let title: String = title
