@@ -37,7 +37,7 @@ pub const SOLID: Application = Application {
 
 fn side(size: Size) -> i32 {
     match size {
-        Size::Small => 64,
+        Size::Small => 32,
         Size::Paper => 256,
     }
 }

@@ -39,7 +39,7 @@ pub fn array_of_structs(world: &World, size: Size) -> wuji::Result<Box<dyn Conte
 
 fn side(size: Size) -> i32 {
     match size {
-        Size::Small => 64,
+        Size::Small => 32,
         Size::Paper => 256,
     }
 }

@@ -134,14 +134,14 @@ pub fn aos_grid(world: &World, size: Size) -> wuji::Result<Box<dyn Contender>> {
 
 fn side(size: Size) -> i32 {
     match size {
-        Size::Small => 64,
+        Size::Small => 32,
         Size::Paper => 256,
     }
 }
 
 fn count(size: Size) -> usize {
     match size {
-        Size::Small => 775_196 / 64,
+        Size::Small => 775_196 / 512,
         Size::Paper => 775_196,
     }
 }

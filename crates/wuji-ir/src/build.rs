@@ -173,12 +173,16 @@ impl<'a> Builder<'a> {
 
     /// Runs `fill` with a new region as the current one; `fill` must end it.
     pub fn region(&mut self, params: &[Type], fill: impl FnOnce(&mut Self, &[Value])) -> Region {
-        let region = self.func.add_region(params);
-        let outer = std::mem::replace(&mut self.region, region);
-        let values = self.func.regions[region].params.clone();
+        let (outer, values) = self.enter(params);
         fill(self, &values);
-        self.region = outer;
-        region
+        std::mem::replace(&mut self.region, outer)
+    }
+
+    /// Makes a new region the current one. The old one, and the parameters. Not generic: it is compiled once.
+    fn enter(&mut self, params: &[Type]) -> (Region, Values) {
+        let region = self.func.add_region(params);
+        let values = self.func.regions[region].params.clone();
+        (std::mem::replace(&mut self.region, region), values)
     }
 
     /// A parallel loop whose coordinates are `i64`.
@@ -209,16 +213,18 @@ impl<'a> Builder<'a> {
         otherwise: impl FnOnce(&mut Self) -> Values,
     ) -> Inst {
         let inst = self.push_typed(Op::If, &[cond], results);
-        let a = self.region(&[], |b, _| {
-            let values = then(b);
-            b.end(Term::Yield(values));
-        });
-        let c = self.region(&[], |b, _| {
-            let values = otherwise(b);
-            b.end(Term::Yield(values));
-        });
-        self.func.insts[inst].regions.extend([a, c]);
+        self.side(inst, then);
+        self.side(inst, otherwise);
         inst
+    }
+
+    /// The next side of an `if`.
+    fn side(&mut self, inst: Inst, fill: impl FnOnce(&mut Self) -> Values) {
+        let region = self.region(&[], |b, _| {
+            let values = fill(b);
+            b.end(Term::Yield(values));
+        });
+        self.func.insts[inst].regions.push(region);
     }
 
     /// `for`, with a body that returns the carried values of the next iteration.
@@ -229,19 +235,27 @@ impl<'a> Builder<'a> {
         carried: &[Value],
         body: impl FnOnce(&mut Self, Label, Value, &[Value]) -> Values,
     ) -> Inst {
-        let label = self.func.fresh_label();
-        let types: Vec<Type> = carried.iter().map(|v| self.func.ty(*v)).collect();
-        let mut args = vec![lo, hi, step];
-        args.extend(carried);
-        let inst = self.push_typed(Op::For(label, kind), &args, &types);
-        let mut params = vec![self.func.ty(lo)];
-        params.extend(&types);
+        let (inst, label, params) = self.loop_header(kind, &[lo, hi, step], carried);
         let region = self.region(&params, |b, p| {
             let next = body(b, label, p[0], &p[1..]);
             b.end(Term::Continue(label, next));
         });
         self.func.insts[inst].regions.push(region);
         inst
+    }
+
+    /// A `for` without its body, whose parameters have these types. Not generic: it is compiled once.
+    fn loop_header(
+        &mut self,
+        kind: ForKind,
+        range: &[Value; 3],
+        carried: &[Value],
+    ) -> (Inst, Label, Vec<Type>) {
+        let label = self.func.fresh_label();
+        let types: Vec<Type> = carried.iter().map(|v| self.func.ty(*v)).collect();
+        let inst = self.push_typed(Op::For(label, kind), &[range, carried].concat(), &types);
+        let params = [vec![self.func.ty(range[0])], types].concat();
+        (inst, label, params)
     }
 }
 

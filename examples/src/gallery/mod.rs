@@ -175,5 +175,32 @@ pub fn perform(example: &'static Example, options: &Options) -> Outcome<Report> 
     stage.end(summary)
 }
 
+/// Options for a small problem whose picture is still meaningful: for tests.
+pub fn small(example: &Example) -> Options {
+    let (size, frames) = match example.name {
+        "julia" => (48, 3),
+        "life" => (48, 24),
+        "wave" => (64, 30),
+        "gray_scott" => (64, 4),
+        "nbody" => (256, 4),
+        "fluid" => (48, 24),
+        "cloth" => (24, 8),
+        "newton" => (8, 5),
+        "large_steps" => (7, 5),
+        "arap" => (10, 4),
+        "mpm88" => (64, 6),
+        "lazy_mpm" => (64, 6),
+        "path_tracer" => (48, 2),
+        "isosurface" => (16, 2),
+        "coral" => (20, 2),
+        _ => (1, 2),
+    };
+    Options {
+        size: Some(size),
+        frames: Some(frames),
+        ..Options::default()
+    }
+}
+
 #[cfg(test)]
 mod tests;

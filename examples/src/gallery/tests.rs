@@ -4,33 +4,6 @@ use super::*;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Options for a small problem whose picture is still meaningful.
-fn small(example: &Example) -> Options {
-    let (size, frames) = match example.name {
-        "julia" => (48, 3),
-        "life" => (48, 24),
-        "wave" => (64, 30),
-        "gray_scott" => (64, 4),
-        "nbody" => (256, 12),
-        "fluid" => (48, 24),
-        "cloth" => (24, 20),
-        "newton" => (8, 16),
-        "large_steps" => (7, 16),
-        "arap" => (10, 9),
-        "mpm88" => (64, 6),
-        "lazy_mpm" => (64, 12),
-        "path_tracer" => (48, 2),
-        "isosurface" => (16, 2),
-        "coral" => (20, 2),
-        _ => (1, 2),
-    };
-    Options {
-        size: Some(size),
-        frames: Some(frames),
-        ..Options::default()
-    }
-}
-
 /// The mean brightness of 4 x 4 tiles of a picture.
 fn look(picture: &Picture) -> Vec<i32> {
     let part = |row: usize, column: usize| {

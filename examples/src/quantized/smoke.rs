@@ -594,8 +594,8 @@ mod tests {
         let world = world();
         let left = |storage| {
             let mut smoke = Smoke::new(&world, 16, storage).expect("fields");
-            smoke.keep = 0.95;
-            for _ in 0..120 {
+            smoke.keep = 0.9;
+            for _ in 0..50 {
                 smoke.step().expect("a step");
             }
             smoke.dye().expect("a sum")

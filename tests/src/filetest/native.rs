@@ -12,32 +12,66 @@ pub(super) fn on_gpu() -> bool {
     std::env::var_os("WUJI_TEST_BACKEND").is_some_and(|v| v == "cuda")
 }
 
-/// The devices for files: one thread, several, and more for those with sparse trees.
-fn devices() -> Result<&'static [Device], String> {
-    static DEVICES: OnceLock<Result<Vec<Device>, String>> = OnceLock::new();
-    let device = |threads| {
-        Device::new(&DeviceOptions {
+/// The devices for a module: several threads, more of them for sparse trees, and one.
+///
+/// The best code takes most of the time, so it is that of the whole pipeline, once.
+fn devices(is_sparse: bool, without: &[String]) -> Result<Vec<&'static Device>, String> {
+    static DEVICES: OnceLock<Result<Vec<((usize, Tier), Device)>, String>> = OnceLock::new();
+    let several = if is_sparse { MANY } else { FEW };
+    let wanted: &[(usize, Tier)] = if on_gpu() {
+        &[GPU]
+    } else if without.is_empty() {
+        &[(1, Tier::Fast), (several, Tier::Best)]
+    } else {
+        &[(several, Tier::Fast)]
+    };
+    let made = DEVICES.get_or_init(|| {
+        let kinds: &[(usize, Tier)] = if on_gpu() {
+            &[GPU]
+        } else {
+            &[
+                (1, Tier::Fast),
+                (FEW, Tier::Fast),
+                (FEW, Tier::Best),
+                (MANY, Tier::Fast),
+                (MANY, Tier::Best),
+            ]
+        };
+        kinds
+            .iter()
+            .map(|kind| Ok((*kind, device(*kind)?)))
+            .collect()
+    });
+    let made = made.as_ref().map_err(String::clone)?;
+    let wanted = made.iter().filter(|(kind, _)| wanted.contains(kind));
+    Ok(wanted.map(|(_, device)| device).collect())
+}
+
+/// Threads for dense and for sparse modules.
+const FEW: usize = 3;
+const MANY: usize = 8;
+
+/// What the device is called that is no CPU.
+const GPU: (usize, Tier) = (0, Tier::Auto);
+
+fn device(kind: (usize, Tier)) -> Result<Device, String> {
+    let (threads, tier) = kind;
+    let options = if kind == GPU {
+        DeviceOptions {
+            backend: BackendKind::Cuda(0),
+            ..DeviceOptions::default()
+        }
+    } else {
+        DeviceOptions {
             cache: wuji_runtime::cache::Choice::Off,
             threads: Some(threads),
-            tier: Tier::Best,
+            tier,
             // Unlimited: trees reserve much more than they use.
             memory_limit: Some(1 << 46),
             ..DeviceOptions::default()
-        })
+        }
     };
-    let made = DEVICES.get_or_init(|| {
-        let all = if on_gpu() {
-            Device::new(&DeviceOptions {
-                backend: BackendKind::Cuda(0),
-                ..DeviceOptions::default()
-            })
-            .map(|d| vec![d])
-        } else {
-            [1, 3, 8].map(device).into_iter().collect()
-        };
-        all.map_err(|e| e.to_string())
-    });
-    made.as_deref().map_err(Clone::clone)
+    Device::new(&options).map_err(|e| e.to_string())
 }
 
 /// Compiles the module, launches it from each start and compares the outputs.
@@ -52,20 +86,11 @@ pub(super) fn launches(m: &Module, chosen: &Options, lines: &[(Run, Start)]) -> 
         tasks_from: Some(0),
         ..Options::default()
     };
-    let sparse = !elements::fields(m).is_empty();
-    for device in devices()? {
-        let threads = device.threads();
-        if threads > 3 && !sparse {
-            continue;
-        }
-        // With passes disabled, the device with the most threads suffices.
-        let most = if sparse { 8 } else { 3 };
-        if !without.is_empty() && threads != most && !on_gpu() {
-            continue;
-        }
+    let is_sparse = !elements::fields(m).is_empty();
+    for device in devices(is_sparse, without)? {
         let what = match device.gpu() {
             Some(_) => "GPU".to_owned(),
-            None => format!("machine code, {threads} threads"),
+            None => format!("machine code, {} threads", device.threads()),
         };
         let wrong = |e: Error| format!("{what}, without {without:?}: {e}\n{m}");
         let mut subject = Subject::new(device, m, &options).map_err(wrong)?;

@@ -165,9 +165,24 @@ impl Services {
         if let Some(func) = self.made.get(&(service, tree, node)) {
             return *func;
         }
+        let (func, mut f) = self.signature(m, (service, tree, node), (params, results));
+        let args: Vec<Value> = f.params().to_vec();
+        let mut b = Builder::new(m, &mut f);
+        let values = fill(self, &mut b, &args);
+        b.end(Term::Return(values.into_iter().collect()));
+        m.define(func, f);
+        func
+    }
+
+    /// A function that is declared before its body: services call each other. Not generic: it is compiled once.
+    fn signature(
+        &mut self,
+        m: &mut Env,
+        (service, tree, node): (Service, Tree, Node),
+        (params, results): (usize, usize),
+    ) -> (Func, Function) {
         let name = format!("{service:?}.{tree}.{node}").to_lowercase();
         let (types, gives): (Vec<Type>, Vec<Type>) = (vec![I64; params], vec![I64; results]);
-        // Declared before its body: services call each other.
         let func = m.declare(&types, &gives);
         self.made.insert((service, tree, node), func);
         let mut f = Function::new(name, &types, &gives);
@@ -179,12 +194,7 @@ impl Services {
         f.traits.ordered = service.is_ordered(hashed) && self.target == Target::Cuda;
         // A list that has room is the common case; the rest is a call.
         f.traits.inline = service == Service::Push && self.target == Target::Cuda;
-        let args: Vec<Value> = f.params().to_vec();
-        let mut b = Builder::new(m, &mut f);
-        let values = fill(self, &mut b, &args);
-        b.end(Term::Return(values.into_iter().collect()));
-        m.define(func, f);
-        func
+        (func, f)
     }
 
     fn node(&self, tree: Tree, node: Node) -> &NodeMemory {
