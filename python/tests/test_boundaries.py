@@ -30,7 +30,7 @@ def _numbers(*shape: int) -> np.ndarray:
 def test_rows(n: int, r: int) -> None:
     if r > n:
         pytest.skip("the offset is longer than the row")
-    x, y = ti.field(ti.i32, n), ti.field(ti.i32, (6, n))
+    x, y = ti.field(ti.i32, n), ti.field(ti.i32, (7, n))
     from_array = ti.ndarray(ti.i32, n)
 
     @ti.kernel
@@ -56,13 +56,16 @@ def test_rows(n: int, r: int) -> None:
                 y[4, j] += x[at]
         for j in range(a.shape[0]):
             y[5, j] = a[(j - r + n) % n] + a[(j + r) % n]
+        for j in x:
+            period = x.shape[0]
+            y[6, j] = x[(j - r) % period] + x[(j + r) % period]
 
     numbers = _numbers(n)
     x.from_numpy(numbers)
     from_array.from_numpy(numbers)
     run(from_array, n - 1)
     periodic, clamped = _expected(numbers, r, True), _expected(numbers, r, False)
-    for row, expected in enumerate([periodic, periodic, periodic, clamped, periodic, periodic]):
+    for row, expected in enumerate([periodic, periodic, periodic, clamped, periodic, periodic, periodic]):
         np.testing.assert_array_equal(y.to_numpy()[row], expected, str(row))
 
 

@@ -19,6 +19,24 @@ def place(n: Any, *fields: Any, bits: int = 32, shared_exponent: bool = False) -
     ti.root.dense(ti.ij if isinstance(n, tuple) else ti.i, n).place(pack)
 
 
+def test_a_number_that_was_just_stored_is_rounded() -> None:
+    x, n = ti.field(quant.fixed(5, max_value=1.0)), ti.field(quant.int(5))
+    place(1, x, n)
+
+    @ti.kernel
+    def rounded(value: ti.f32) -> ti.f32:
+        x[0] = value
+        return x[0]
+
+    @ti.kernel
+    def wrapped(value: ti.i32) -> ti.i32:
+        n[0] = value
+        return n[0]
+
+    assert rounded(0.3) == x[0] == 0.3125
+    assert wrapped(20) == n[0] == -12
+
+
 def test_atomic_updates() -> None:
     x, y, z = ti.field(quant.int(12)), ti.field(quant.int(10, signed=False)), ti.field(quant.fixed(10, max_value=8.0))
     place(4, x, y, z)

@@ -304,6 +304,9 @@ impl Folder<'_> {
             if cb == Some(zero) {
                 return Some(Fold::Const(ty, zero));
             }
+            if let Some(stronger) = self.stronger(a, b).or_else(|| self.stronger(b, a)) {
+                return Some(Fold::Value(stronger));
+            }
             return self.reassociate(BinOp::And, a, cb?);
         }
         if op == BinOp::Or {
@@ -328,6 +331,19 @@ impl Folder<'_> {
             return self.reassociate(BinOp::Xor, a, cb?);
         }
         None
+    }
+
+    /// The second condition, if it implies the first one: `x != c` and `x < c`.
+    fn stronger(&self, weak: Value, strong: Value) -> Option<Value> {
+        let (Op::Compare(CmpOp::Ne), a) = self.op(weak)? else {
+            return None;
+        };
+        let (Op::Compare(CmpOp::Lt | CmpOp::Gt), b) = self.op(strong)? else {
+            return None;
+        };
+        let same = a[0] == b[0] && self.uniform(a[1])? == self.uniform(b[1])?;
+        let is_float = self.f.ty(a[0]).elem()?.is_float();
+        (same && !is_float).then_some(strong)
     }
 
     /// `(x op c1) op c2` is `x op (c1 op c2)`, for integers.
@@ -463,6 +479,19 @@ impl Folder<'_> {
             CmpOp::Ge if value == lo => constant(true),
             CmpOp::Gt if value == hi => constant(false),
             CmpOp::Le if value == hi => constant(true),
+            // The sign of a number xor a constant.
+            CmpOp::Lt | CmpOp::Ge if value == 0 => {
+                let (Op::Binary(BinOp::Xor), args) = self.op(a)? else {
+                    return None;
+                };
+                let is_negated = self.uniform_int(args[1])? < 0;
+                let op = match op {
+                    CmpOp::Lt if is_negated => CmpOp::Ge,
+                    CmpOp::Ge if is_negated => CmpOp::Lt,
+                    _ => op,
+                };
+                Some(Fold::OpConst(Op::Compare(op), args[0], c))
+            }
             CmpOp::Lt | CmpOp::Ge | CmpOp::Gt | CmpOp::Le => None,
             // Exact for wrapping sums, unlike the ordered comparisons.
             CmpOp::Eq | CmpOp::Ne => {

@@ -468,6 +468,15 @@ impl<'a, 'c> Simplifier<'a, 'c> {
         inside && !(access.activation == Activation::Never && self.may_be_absent(access.place))
     }
 
+    /// Whether a load gives what was stored. Packed numbers are rounded, and they saturate or wrap.
+    fn stores_exactly(&self, place: Place) -> bool {
+        let Place::Field(field) = place else {
+            return true;
+        };
+        let data = &self.m.fields[field];
+        data.packing.is_none() || data.elem == BOOL
+    }
+
     fn write(&mut self, inst: Inst) {
         let data = &self.f.insts[inst];
         match data.op.class() {
@@ -478,12 +487,13 @@ impl<'a, 'c> Simplifier<'a, 'c> {
                 // A store of what is there already may still activate the cell.
                 let needed =
                     access.activation == Activation::IfAbsent && self.may_be_absent(access.place);
-                self.store(inst, spot, value[0], sure, needed);
+                let exact = self.stores_exactly(access.place);
+                self.store(inst, spot, value[0], (sure, exact), needed);
             }
             OpClass::Memory(MemoryOp::Store(space)) => {
                 let value = data.args[1];
                 let spot = Spot::of_bytes(space, self.f.ty(value), data.args[0]);
-                self.store(inst, spot, value, true, false);
+                self.store(inst, spot, value, (true, true), false);
             }
             OpClass::Access(
                 op @ (AccessOp::Load | AccessOp::Atomic(_) | AccessOp::CompareExchange),
@@ -548,7 +558,14 @@ impl<'a, 'c> Simplifier<'a, 'c> {
         }
     }
 
-    fn store(&mut self, inst: Inst, spot: Spot, value: Value, sure: bool, needed: bool) {
+    fn store(
+        &mut self,
+        inst: Inst,
+        spot: Spot,
+        value: Value,
+        (sure, exact): (bool, bool),
+        needed: bool,
+    ) {
         if sure && !needed && self.memory.value(&spot) == Some(value) && self.cx.fuel() {
             return;
         }
@@ -557,7 +574,7 @@ impl<'a, 'c> Simplifier<'a, 'c> {
         {
             self.removed.insert(earlier);
         }
-        let known = sure.then_some(value);
+        let known = (sure && exact).then_some(value);
         self.memory.write(self.m, self.f, spot, known, Some(inst));
         self.keep(inst);
     }
