@@ -331,10 +331,32 @@ impl<'a> Shapes<'a> {
         if to.bits() <= from.bits() {
             return Some(());
         }
-        let expr = affine.expr(data.args[0]);
-        let (lo, hi) = affine.range_of(&expr);
-        let (least, most) = from.int_range()?;
-        (least <= lo && hi <= most).then_some(())
+        self.is_straight(data.args[0], affine).then_some(())
+    }
+
+    /// Whether the lanes of a strided value do not wrap around in its type.
+    fn is_straight(&self, v: Value, affine: &mut AffineAnalysis) -> bool {
+        let expr = affine.expr(v);
+        let range = affine.range_of(&expr);
+        let fits = |v: Value, (lo, hi): (i128, i128)| {
+            let limits = self.f.ty(v).as_scalar().and_then(Scalar::int_range);
+            limits.is_some_and(|(least, most)| least <= lo && hi <= most)
+        };
+        // The range of an atom is that of its type, which says nothing about the lanes.
+        let straight = |atom: Value, affine: &mut AffineAnalysis| {
+            if atom == self.f.regions[self.body].params[0] || self.is_uniform(atom) {
+                return true;
+            }
+            let Some(data) = self.f.def(atom).map(|inst| &self.f.insts[inst]) else {
+                return false;
+            };
+            let same = matches!(data.op, Op::Unary(UnOp::Freeze) | Op::Bitcast(_));
+            same && self.is_straight(data.args[0], affine) && {
+                let expr = affine.expr(data.args[0]);
+                fits(atom, affine.range_of(&expr))
+            }
+        };
+        fits(v, range) && expr.terms.iter().all(|(atom, _)| straight(*atom, affine))
     }
 
     /// Marks divergence that jumps cause: their target and every instruction that they leave, unless all active
