@@ -221,7 +221,7 @@ pub fn check(m: &Module, seeds: u64, any_order: bool) -> Result<(), String> {
     }
     // Fuel stops optimizations in the middle of a pass. This comes last: modules that ran with few inputs count as seen.
     let few = inputs.get(..FEW_INPUTS).unwrap_or(&inputs);
-    for fuel in [0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89] {
+    for fuel in [0, 1, 2, 5, 13, 34, 89] {
         let limited = Options {
             fuel: Some(fuel),
             ..options()

@@ -150,7 +150,7 @@ fn launch_on(device: &Device, program: &Program, without: &[&'static str]) -> Re
         printed: outcome
             .printed
             .into_iter()
-            .map(|p| (p.task, p.iteration, p.text))
+            .map(|p| (p.iteration, p.text))
             .collect(),
     };
     seen.forget_nans(module, inputs);

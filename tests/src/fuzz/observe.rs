@@ -19,8 +19,8 @@ pub(crate) struct Observation {
     pub result: Option<Vec<Imm>>,
     /// The kinds of problems reported, sorted and without duplicates.
     pub reports: Vec<String>,
-    /// Task, iteration and text.
-    pub printed: Vec<(u32, u64, String)>,
+    /// Iteration and text, by task.
+    pub printed: Vec<(u64, String)>,
 }
 
 /// Fields without sparse nodes that have contents of their own.
@@ -105,7 +105,8 @@ pub(crate) fn interpret(
         printed: outcome
             .printed
             .into_iter()
-            .map(|p| (p.task, p.iteration, p.text))
+            // Tasks are numbered anew where a serial loop becomes part of the code around it.
+            .map(|p| (p.iteration, p.text))
             .collect(),
     };
     seen.forget_nans(m, inputs);

@@ -155,7 +155,7 @@ fn run_line(program: &Program, expected: &Observation) -> String {
         let lines: Vec<String> = expected
             .printed
             .iter()
-            .map(|p| format!("{:?}", p.2))
+            .map(|p| format!("{:?}", p.1))
             .collect();
         after.push(format!("prints = [{}]", lines.join(", ")));
     }
