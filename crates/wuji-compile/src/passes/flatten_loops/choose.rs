@@ -18,6 +18,7 @@ use super::flatten;
 use super::split::Branch;
 use crate::analysis::cost;
 use crate::analysis::uniformity::Uniformity;
+use crate::rewrite::Structure;
 use cranelift_entity::SecondaryMap;
 use rustc_hash::{FxHashMap, FxHashSet};
 use wuji_ir::entities::{Func, Inst, Label, Region, Value};
@@ -58,6 +59,14 @@ pub(super) fn nests(m: &Module, func: Func) -> Vec<Nest> {
     };
     search.region(m.funcs[func].entry, None);
     search.found
+}
+
+/// Whether no other loop is between the two.
+pub(super) fn is_nest(f: &Function, nest: Nest) -> bool {
+    let structure = Structure::of(f);
+    let around = |inst: Inst| structure.owner[structure.region_of[inst].expand()?].expand();
+    let mut way = std::iter::successors(around(nest.inner), |inst| around(*inst));
+    way.find(|inst| matches!(f.insts[*inst].op, Op::Loop(_) | Op::For(..))) == Some(nest.outer)
 }
 
 struct Search<'a> {

@@ -73,6 +73,10 @@ fn flatten_task(m: &mut Module, cx: &mut Cx, task: usize) -> FxHashSet<Inst> {
         if flattened.len() == MOST || choose::is_deep(f) {
             break;
         }
+        // Where a loop was split, the other side of its branch is a part of the new loop.
+        if !choose::is_nest(f, nest) {
+            continue;
+        }
         let (_, pays) = costs.steps(f, nest);
         if by_cost && !(pays && divergent.contains(&nest.inner)) {
             continue;
