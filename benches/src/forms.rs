@@ -1,8 +1,10 @@
 //! The same computation in several forms. A user does not know which form is the fast one, so none may be slower than the
 //! best by more than a tenth.
 
+mod boundary;
 mod divergent;
 mod memory;
+mod scatter;
 mod solver;
 
 use wuji::World;
@@ -33,9 +35,14 @@ struct Forms {
 /// All programs.
 pub fn all() -> Vec<Box<dyn Study>> {
     let boxed = |p: Forms| Box::new(p) as Box<dyn Study>;
-    let programs = memory::all().into_iter();
-    let programs = programs.chain(solver::all()).chain(divergent::all());
-    programs.map(boxed).collect()
+    let programs = [
+        memory::all(),
+        boundary::all(),
+        scatter::all(),
+        solver::all(),
+        divergent::all(),
+    ];
+    programs.into_iter().flatten().map(boxed).collect()
 }
 
 impl Forms {

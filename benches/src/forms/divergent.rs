@@ -12,6 +12,7 @@ pub(super) fn all() -> Vec<Forms> {
         }),
         program("forms pow_sin", "2^20", |w| floats(w, 1 << 20, pow_sin)),
         program("forms far_sin", "2^20", |w| floats(w, 1 << 20, far_sin)),
+        program("forms far_exp", "2^20", |w| floats(w, 1 << 20, far_exp)),
         program("forms sort_vector", "2^16 x 16", |w| {
             floats(w, 1 << 20, sort_vector)
         }),
@@ -104,6 +105,14 @@ fn far_sin(x: &Field<f32, 1>, y: &Field<f32, 1>) {
     for [i] in x {
         let z = 1000.0 * x[[i]];
         y[[i]] = z.powf(2.3) * 1e-6 + (50.0 * z).sin();
+    }
+}
+
+/// Results that are subnormal or zero.
+#[kernel]
+fn far_exp(x: &Field<f32, 1>, y: &Field<f32, 1>) {
+    for [i] in x {
+        y[[i]] = (-2500.0 * x[[i]]).exp();
     }
 }
 
