@@ -485,10 +485,10 @@ impl Folder<'_> {
                     return None;
                 };
                 let is_negated = self.uniform_int(args[1])? < 0;
-                let op = match op {
-                    CmpOp::Lt if is_negated => CmpOp::Ge,
-                    CmpOp::Ge if is_negated => CmpOp::Lt,
-                    _ => op,
+                let op = if (op == CmpOp::Lt) == is_negated {
+                    CmpOp::Ge
+                } else {
+                    CmpOp::Lt
                 };
                 Some(Fold::OpConst(Op::Compare(op), args[0], c))
             }
