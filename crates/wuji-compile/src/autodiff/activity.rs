@@ -5,16 +5,15 @@
 //! is computed from it.
 
 use super::Derivatives;
-use super::partials::needs;
+use super::partials::{Needs, needs};
+use super::reverse::algebra_needs;
 use super::shape::{Flow, Pure, exit_of, flow_of, has_floats, passes_on};
 use crate::rewrite::Structure;
 use cranelift_entity::{EntitySet, PrimaryMap, SecondaryMap};
 use rustc_hash::FxHashSet;
 use wuji_ir::entities::{Func, Inst, Region, Temp, Value};
 use wuji_ir::module::{Env, Function, Term, ValueDef};
-use wuji_ir::ops::{
-    AccessOp, AlgebraOp, AtomicOp, CellOp, ComponentOp, ControlOp, OpClass, Place, ReduceOp,
-};
+use wuji_ir::ops::{AccessOp, AtomicOp, CellOp, ComponentOp, ControlOp, OpClass, Place, ReduceOp};
 use wuji_ir::{Error, Position, Result};
 
 #[derive(Debug)]
@@ -408,49 +407,36 @@ impl<'a> Scan<'a> {
                 }
                 Ok(())
             }
-            Flow::Pure(Pure::Elementwise(op)) => {
-                for (k, a) in data.args.iter().enumerate() {
-                    if !self.out.is_active(*a) {
-                        continue;
-                    }
-                    let needs = needs(op, k);
-                    for (j, b) in data.args.iter().enumerate() {
-                        if needs.args >> j & 1 == 1 {
-                            self.need(*b)?;
-                        }
-                    }
-                    if needs.result {
-                        self.need(data.results[0])?;
-                    }
-                }
-                Ok(())
-            }
+            Flow::Pure(Pure::Elementwise(op)) => self.need_operands(inst, |k| needs(op, k)),
             Flow::Pure(Pure::Component(ComponentOp::ExtractDyn | ComponentOp::InsertDyn)) => {
                 self.need(data.args[1])
             }
             Flow::Pure(Pure::Component(_)) => Ok(()),
             Flow::Pure(Pure::Reduce(ReduceOp::Add)) => Ok(()),
             Flow::Pure(Pure::Reduce(_)) => self.need_all(&data.args),
-            Flow::Pure(Pure::Algebra(op)) => self.need_algebra(inst, op),
+            Flow::Pure(Pure::Algebra(op)) => self.need_operands(inst, |k| algebra_needs(op, k)),
             Flow::Constant => Ok(()),
         }
     }
 
-    fn need_algebra(&mut self, inst: Inst, op: AlgebraOp) -> Result<()> {
+    /// Marks what the adjoints of active arguments read.
+    fn need_operands(&mut self, inst: Inst, needs: impl Fn(usize) -> Needs) -> Result<()> {
         let data = &self.f.insts[inst];
-        match op {
-            AlgebraOp::Transpose => Ok(()),
-            AlgebraOp::Inverse => self.need(data.results[0]),
-            AlgebraOp::Determinant => self.need(data.args[0]),
-            AlgebraOp::MatMul | AlgebraOp::Dot | AlgebraOp::Cross | AlgebraOp::Outer => {
-                for k in 0..2 {
-                    if self.out.is_active(data.args[k]) {
-                        self.need(data.args[1 - k])?;
-                    }
+        for (k, a) in data.args.iter().enumerate() {
+            if !self.out.is_active(*a) {
+                continue;
+            }
+            let needs = needs(k);
+            for (j, b) in data.args.iter().enumerate() {
+                if needs.args >> j & 1 == 1 {
+                    self.need(*b)?;
                 }
-                Ok(())
+            }
+            if needs.result {
+                self.need(data.results[0])?;
             }
         }
+        Ok(())
     }
 
     /// Marks what decides which regions of an instruction run, and how often.

@@ -46,13 +46,13 @@ pub(super) struct Needs {
 }
 
 impl Needs {
-    const NOTHING: Needs = Needs::args(0);
-    const RESULT: Needs = Needs {
+    pub(super) const NOTHING: Needs = Needs::args(0);
+    pub(super) const RESULT: Needs = Needs {
         args: 0,
         result: true,
     };
 
-    const fn args(args: u8) -> Needs {
+    pub(super) const fn args(args: u8) -> Needs {
         Needs {
             args,
             result: false,

@@ -100,14 +100,6 @@ pub(super) fn passes_on(op: Pure<'_>, k: usize) -> bool {
             ReduceOp::Add | ReduceOp::Mul | ReduceOp::Min | ReduceOp::Max => true,
             ReduceOp::And | ReduceOp::Or => false,
         },
-        Pure::Algebra(op) => match op {
-            AlgebraOp::MatMul
-            | AlgebraOp::Transpose
-            | AlgebraOp::Dot
-            | AlgebraOp::Cross
-            | AlgebraOp::Outer
-            | AlgebraOp::Determinant
-            | AlgebraOp::Inverse => true,
-        },
+        Pure::Algebra(_) => true,
     }
 }

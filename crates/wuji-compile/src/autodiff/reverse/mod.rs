@@ -17,6 +17,7 @@ use super::shape::{Flow, flow_of};
 use super::{Derivatives, shape};
 use crate::remark::{Decision, Remark, Reversal};
 use adjoint::Adjoint;
+pub(super) use rules::algebra_needs;
 
 /// Adjoints that a region adds to.
 type Frame = BTreeMap<Value, Adjoint>;

@@ -2,13 +2,25 @@
 
 use super::Reverse;
 use super::adjoint::Adjoint;
-use crate::autodiff::partials::{Partial, partial};
+use crate::autodiff::partials::{Needs, Partial, partial};
 use crate::autodiff::shape::Pure;
 use wuji_ir::Result;
 use wuji_ir::entities::{Inst, Value};
 use wuji_ir::module::Values;
 use wuji_ir::ops::{AlgebraOp, BinOp, ComponentOp, ElementwiseOp, Op, ReduceOp, UnOp};
 use wuji_ir::types::{Scalar, Type};
+
+/// What the adjoint of the `k`-th argument reads in `Reverse::algebra`.
+pub(in crate::autodiff) fn algebra_needs(op: AlgebraOp, k: usize) -> Needs {
+    match op {
+        AlgebraOp::Transpose => Needs::NOTHING,
+        AlgebraOp::Inverse => Needs::RESULT,
+        AlgebraOp::Determinant => Needs::args(1),
+        AlgebraOp::MatMul | AlgebraOp::Dot | AlgebraOp::Cross | AlgebraOp::Outer => {
+            Needs::args(1 << (1 - k))
+        }
+    }
+}
 
 impl Reverse<'_, '_> {
     /// Adds to the adjoints of the arguments what the adjoint of the result implies.
