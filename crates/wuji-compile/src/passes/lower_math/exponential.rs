@@ -59,8 +59,8 @@ pub(super) fn exp<'w>(w: &'w Writer, x: Num<'w>) -> Num<'w> {
     if w.machine.has_exp2 {
         return exp_by_instruction(w, x);
     }
-    let (n, near) = near_one(w, x);
     if w.machine.flushes {
+        let (n, near) = near_one(w, x);
         // The arguments of the smallest and of the largest normal number.
         let (lowest, highest) = w.format.pick(
             (-87.336_540, 88.722_831),
@@ -70,33 +70,36 @@ pub(super) fn exp<'w>(w: &'w Writer, x: Num<'w>) -> Num<'w> {
         let y = (x.le(highest)).select(near.with_exponent(n), x + f64::INFINITY);
         return x.lt(lowest).select(w.float(0.0), y);
     }
-    limited(
-        w,
-        x,
-        near.scaled(n),
-        w.format.pick((-104.0, 89.0), (-746.0, 710.0)),
-    )
+    limited(w, x, w.format.pick((-104.0, 89.0), (-746.0, 710.0)), |x| {
+        let (n, near) = near_one(w, x);
+        near.scaled(n)
+    })
 }
 
 pub(super) fn exp2<'w>(w: &'w Writer, x: Num<'w>) -> Num<'w> {
     let numbers = w.format.numbers;
-    let (n, whole) = x.nearest_whole(1.0);
-    let r = x - n;
-    let second = (r * r).fma(r.polynomial(numbers.exp2), r * numbers.ln2_pair[1]);
-    let near = r.fma(numbers.ln2_pair[0], second) + 1.0;
     let limits = w.format.pick((-151.0, 129.0), (-1076.0, 1025.0));
-    limited(w, x, near.scaled(whole), limits)
+    limited(w, x, limits, |x| {
+        let (n, whole) = x.nearest_whole(1.0);
+        let r = x - n;
+        let second = (r * r).fma(r.polynomial(numbers.exp2), r * numbers.ln2_pair[1]);
+        let near = r.fma(numbers.ln2_pair[0], second) + 1.0;
+        near.scaled(whole)
+    })
 }
 
-/// Zero below and infinity above the range of arguments.
+/// A power that is zero below and infinite above the range of arguments. It is computed of numbers in this range only: of others, the
+/// exponent overflows, and processors take 150 cycles for a product that happens to be subnormal.
 fn limited<'w>(
     w: &'w Writer,
     x: Num<'w>,
-    power: Num<'w>,
     (lowest, highest): (f64, f64),
+    power: impl FnOnce(Num<'w>) -> Num<'w>,
 ) -> Num<'w> {
-    let power = x.gt(highest).select(w.infinity(), power);
-    x.lt(lowest).select(w.float(0.0), power)
+    let (is_zero, zero) = (x.lt(lowest), w.float(0.0));
+    let bounded = x.gt(highest).select(w.float(highest), x);
+    // The power of the highest number overflows.
+    is_zero.select(zero, power(is_zero.select(zero, bounded)))
 }
 
 /// `(e^x + sign e^-x) / 2` for `x >= 0`; with a sign of -1 for `x >= 1`.
