@@ -1,8 +1,9 @@
 //! Kernels for known arguments: loop bounds that are parameters, and shapes of arrays, become constants.
 //!
 //! A loop whose bounds are constants is divided into rows and tiles, and its accesses to fields and arrays of known shapes are proved to
-//! be in range. A launch has to check that its arguments are those that the kernel was made for.
+//! be in range. Iterations at periodic and clamped boundaries that are constants run apart. A launch has to check that its arguments are those that the kernel was made for.
 
+use crate::analysis::boundaries::boundaries;
 use crate::analysis::uses::used_values;
 use crate::rewrite::Substitution;
 use wuji_ir::entities::{Array, Inst, Value};
@@ -13,7 +14,7 @@ use wuji_ir::types::{Imm, Scalar};
 /// What a kernel can be specialized for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Candidates {
-    /// Integer parameters that bounds of loops depend on, by number.
+    /// Integer parameters that bounds of loops or boundaries in indices depend on, by number.
     pub params: Vec<u32>,
     /// Their slots among the parameters of a launch.
     pub slots: Vec<usize>,
@@ -33,6 +34,31 @@ impl Candidates {
                 add_params(f, *bound, &mut params);
             }
         }
+        params.extend(boundaries(f).params);
+        Candidates::new(m, params)
+    }
+
+    /// What a CPU profits from.
+    ///
+    /// - Boundaries in indices. There, [`bounds`](crate::passes::bounds) splits loops whose bounds are unknown, but cannot peel
+    ///   iterations at unknown boundaries.
+    /// - With several threads, shapes of arrays, if the kernel updates some of them by atomics whose old value is not used: workers
+    ///   can have [private copies](crate::passes) of arrays whose shape is known.
+    pub fn on_cpu(m: &Module, threads: usize) -> Candidates {
+        let Some(f) = m.kernel_func() else {
+            return Candidates::default();
+        };
+        let found = boundaries(f);
+        let has_boundaries = found.extents || !found.params.is_empty();
+        let with_arrays = Candidates::new(m, found.params);
+        if has_boundaries || (threads > 1 && m.funcs.values().any(|f| scatters(m, f))) {
+            with_arrays
+        } else {
+            Candidates::default()
+        }
+    }
+
+    fn new(m: &Module, mut params: Vec<u32>) -> Candidates {
         params.sort_unstable();
         params.dedup();
         let slots = m.param_slots();
@@ -44,35 +70,24 @@ impl Candidates {
         }
     }
 
-    /// The shapes of arrays, for a kernel that updates some of them by atomics whose old value is not used: with known shapes, workers
-    /// can have [private copies](crate::passes).
-    pub fn of_scatters(m: &Module) -> Candidates {
-        let scatters = |f: &Function| {
-            let used = used_values(f);
-            let alone = |a: Array| m.arrays[a].contiguous && m.arrays[a].unaliased;
-            f.insts.values().any(|data| {
-                let Op::Atomic(op, access) = &data.op else {
-                    return false;
-                };
-                matches!(access.place, Place::Array(a) if alone(a))
-                    && *op != AtomicOp::Exchange
-                    && !data.results.iter().any(|v| used.contains(v))
-            })
-        };
-        if !m.funcs.values().any(scatters) {
-            return Candidates::default();
-        }
-        Candidates {
-            params: Vec::new(),
-            slots: Vec::new(),
-            ..Candidates::of(m)
-        }
-    }
-
     /// Whether there is nothing to specialize for.
     pub fn is_empty(&self) -> bool {
         self.params.is_empty() && self.arrays.is_empty()
     }
+}
+
+/// Whether a function updates an array by atomics whose old value is not used.
+fn scatters(m: &Module, f: &Function) -> bool {
+    let used = used_values(f);
+    let alone = |a: Array| m.arrays[a].contiguous && m.arrays[a].unaliased;
+    f.insts.values().any(|data| {
+        let Op::Atomic(op, access) = &data.op else {
+            return false;
+        };
+        matches!(access.place, Place::Array(a) if alone(a))
+            && *op != AtomicOp::Exchange
+            && !data.results.iter().any(|v| used.contains(v))
+    })
 }
 
 /// The bounds of a loop.

@@ -2,7 +2,8 @@
 //!
 //! The launch that finds such code checks its arguments against it, so a launch with others runs the general code.
 //!
-//! On a GPU all kernels profit. On a CPU those do that scatter into arrays: of arrays whose shape is known workers have private copies.
+//! On a GPU all kernels profit; on a CPU those with boundaries in indices, and those that scatter into arrays
+//! ([`Candidates::on_cpu`]).
 
 use crate::launch::{Compiled, Launch};
 use crate::world::{World, lock};
@@ -31,10 +32,10 @@ const PART: u32 = 10;
 /// The kernels that a world specializes.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Specialized {
-    /// All with loop bounds or arrays to know.
+    /// All with loop bounds, boundaries or arrays to know.
     All,
-    /// Those that scatter into arrays, for the shapes of their arrays.
-    Scatters,
+    /// Those that a CPU with this many threads profits from.
+    OnCpu { threads: usize },
 }
 
 /// What a world specializes, and the time that it spent on it.
@@ -92,7 +93,7 @@ impl Specialization {
         let source = launch.compiled.source().ok()?;
         let candidates = self.candidates.get_or_init(|| match budget.specialized {
             Specialized::All => Candidates::of(source),
-            Specialized::Scatters => Candidates::of_scatters(source),
+            Specialized::OnCpu { threads } => Candidates::on_cpu(source, threads),
         });
         if candidates.is_empty() {
             return None;

@@ -2,6 +2,7 @@
 
 pub mod accumulators;
 pub mod affine;
+pub mod boundaries;
 pub mod calls;
 pub mod cost;
 pub mod dependence;

@@ -278,8 +278,8 @@ impl WorldBuilder {
     /// Whether a kernel that is launched again and again with the same loop bounds and array shapes gets code in which these are
     /// constants: such loops are divided like loops over fields, and accesses need no checks. The code is made after half a second of
     /// such launches, in at most a tenth of the time, or by [`World::finish_compiling`]; launches with other arguments run the general
-    /// code. Default: on GPUs; on CPUs only kernels that scatter into arrays, for the shapes of these. Debug and deterministic worlds
-    /// never do.
+    /// code. Default: on GPUs; on CPUs only kernels with arguments in periodic or clamped indices, such as `n` in `(i + 1) % n`, and
+    /// kernels that scatter into arrays. Debug and deterministic worlds never do.
     pub fn specialize(mut self, specialize: bool) -> WorldBuilder {
         self.specialize = Some(specialize);
         self
@@ -351,7 +351,9 @@ impl WorldBuilder {
             _ if self.options.debug || self.options.deterministic => None,
             Some(specialize) => specialize.then_some(Specialized::All),
             None if device.gpu().is_some() => Some(Specialized::All),
-            None => (device.threads() > 1).then_some(Specialized::Scatters),
+            None => Some(Specialized::OnCpu {
+                threads: device.threads(),
+            }),
         };
         Ok(World {
             inner: Arc::new(Inner {

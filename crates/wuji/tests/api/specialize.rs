@@ -298,3 +298,135 @@ fn on_a_cpu_kernels_that_scatter_into_arrays_are_specialized_by_default() {
         assert_eq!(compiled(&world, "blur"), 1);
     }
 }
+
+mod boundaries {
+    use wuji::prelude::*;
+
+    #[kernel]
+    pub(super) fn select(u: &Field<f32, 1>, v: &Field<f32, 1>, n: i32) {
+        for [i] in v {
+            let left = if i > 0 { i - 1 } else { n - 1 };
+            let right = if i + 1 < n { i + 1 } else { 0 };
+            v[[i]] = 2.0 * u[[left]] + u[[right]];
+        }
+    }
+
+    #[kernel]
+    pub(super) fn assign(u: &Field<f32, 1>, v: &Field<f32, 1>, n: i32) {
+        for [i] in v {
+            let mut left = i - 1;
+            if left < 0 {
+                left = n - 1;
+            }
+            let mut right = i + 1;
+            if right >= n {
+                right = 0;
+            }
+            v[[i]] = 2.0 * u[[left]] + u[[right]];
+        }
+    }
+
+    #[kernel]
+    pub(super) fn remainder(u: &Field<f32, 1>, v: &Field<f32, 1>, n: i32) {
+        for [i] in v {
+            v[[i]] = 2.0 * u[[(i - 1 + n) % n]] + u[[(i + 1) % n]];
+        }
+    }
+
+    #[func]
+    fn wrap(i: i32, n: i32) -> i32 {
+        (i + n) % n
+    }
+
+    #[kernel]
+    pub(super) fn call(u: &Field<f32, 1>, v: &Field<f32, 1>, n: i32) {
+        for [i] in v {
+            v[[i]] = 2.0 * u[[wrap(i - 1, n)]] + u[[wrap(i + 1, n)]];
+        }
+    }
+
+    #[kernel]
+    pub(super) fn clamp(u: &Field<f32, 1>, v: &Field<f32, 1>, n: i32) {
+        for [i] in v {
+            v[[i]] = 2.0 * u[[(i - 1).max(0)]] + u[[(i + 1).min(n - 1)]];
+        }
+    }
+
+    #[kernel]
+    pub(super) fn extent(u: &NdArray<f32, 1>, v: &NdArray<f32, 1>) {
+        for [i] in v {
+            let n = u.shape()[0];
+            v[[i]] = 2.0 * u[[(i - 1 + n) % n]] + u[[(i + 1) % n]];
+        }
+    }
+
+    /// No boundary depends on `t` or `s`.
+    #[kernel]
+    pub(super) fn step(u: &Field<f32, 1>, v: &Field<f32, 1>, t: i32, s: i32) {
+        for [i] in v {
+            v[[i]] = u[[t % 2]] + u[[i + s]];
+        }
+    }
+}
+
+type Boundary = fn(&Field<f32, 1>, &Field<f32, 1>, i32) -> wuji::Result<()>;
+
+/// The periodic or clamped sums of the first `n` numbers, for all elements of `v`.
+fn neighbours(u: &[f32], n: usize, clamped: bool) -> Vec<f32> {
+    let at = |i: usize| u.get(i).copied().unwrap_or(0.0);
+    let sum = |i: usize| {
+        if clamped {
+            2.0 * at(i.saturating_sub(1)) + at((i + 1).min(n - 1))
+        } else {
+            2.0 * at((i + n - 1) % n) + at((i + 1) % n)
+        }
+    };
+    (0..u.len()).map(sum).collect()
+}
+
+#[test]
+fn on_a_cpu_kernels_with_boundaries_are_specialized_by_default() {
+    const N: usize = 100;
+    let start: Vec<f32> = (0..N).map(|k| (k * 7 % 31) as f32).collect();
+    let kernels: [(&str, Boundary, bool); 5] = [
+        ("select", boundaries::select, false),
+        ("assign", boundaries::assign, false),
+        ("remainder", boundaries::remainder, false),
+        ("call", boundaries::call, false),
+        ("clamp", boundaries::clamp, true),
+    ];
+    for (name, kernel, clamped) in kernels {
+        let world = World::builder().threads(1).lazy(false).build().unwrap();
+        let u = world.field::<f32, 1>("u", N).unwrap();
+        let v = world.field::<f32, 1>("v", N).unwrap();
+        u.copy_from(&start).unwrap();
+        let check = || {
+            kernel(&u, &v, N as i32).unwrap();
+            assert!(
+                v.to_vec().unwrap() == neighbours(&start, N, clamped),
+                "{name}"
+            );
+        };
+        check();
+        world.finish_compiling().unwrap();
+        assert_eq!(compiled(&world, name), 2, "{name}");
+        check();
+        // Beyond the field: the general code, with its checks.
+        kernel(&u, &v, 2 * N as i32).unwrap();
+        check();
+    }
+    let world = World::builder().threads(1).lazy(false).build().unwrap();
+    let u = world.nd_array::<f32, 1>("u", N).unwrap();
+    let v = world.nd_array::<f32, 1>("v", N).unwrap();
+    u.copy_from(&start).unwrap();
+    for _ in 0..2 {
+        boundaries::extent(&u, &v).unwrap();
+        assert!(v.to_vec().unwrap() == neighbours(&start, N, false));
+        world.finish_compiling().unwrap();
+        assert_eq!(compiled(&world, "extent"), 2);
+    }
+    let u = world.field::<f32, 1>("u", N).unwrap();
+    boundaries::step(&u, &u, 3, 1).unwrap();
+    world.finish_compiling().unwrap();
+    assert_eq!(compiled(&world, "step"), 1);
+}
