@@ -25,6 +25,7 @@ pub(crate) struct Accesses {
 struct Use {
     /// Without dynamic steps into an element.
     indices: Vec<Value>,
+    writes: bool,
     /// The operation of an atomic whose result is not used.
     update: Option<AtomicOp>,
 }
@@ -64,10 +65,12 @@ impl Accesses {
                 arrays.insert(access.place);
             }
             let rank = m.place_elem(f, access.place).1;
+            let writes = data.op.written_access().is_some();
             let entry = all.entry(access.place).or_default();
-            entry.0 |= data.op.written_access().is_some();
+            entry.0 |= writes;
             entry.1.push(Use {
                 indices: data.args[..rank].to_vec(),
+                writes,
                 update,
             });
         }
@@ -114,7 +117,7 @@ impl Accesses {
                 }
                 Reductions::OfAnyElement => all_commute(uses),
             };
-            reduced() || own_axis(affine, inner, uses)
+            reduced() || own_axis(affine, inner, uses.iter()) || apart(affine, inner, uses)
         })
     }
 }
@@ -128,19 +131,60 @@ fn can_reorder(op: &Op) -> bool {
 }
 
 /// Whether some index is different in each iteration of a loop, and the same for all uses in an iteration.
-fn own_axis(affine: &mut AffineAnalysis<'_>, inner: Inst, uses: &[Use]) -> bool {
+fn own_axis<'u>(
+    affine: &mut AffineAnalysis<'_>,
+    inner: Inst,
+    uses: impl Iterator<Item = &'u Use> + Clone,
+) -> bool {
     let f = affine.func;
     let body = f.insts[inner].regions[0];
     let counter = f.regions[body].params[0];
-    let rank = uses.iter().map(|u| u.indices.len()).min().unwrap_or(0);
+    let Some(first) = uses.clone().next() else {
+        return true;
+    };
+    let rank = uses.clone().map(|u| u.indices.len()).min().unwrap_or(0);
     (0..rank).any(|axis| {
-        let first = uses[0].indices[axis];
+        let first = first.indices[axis];
         let expr = affine.expr(first);
-        let same = uses.iter().all(|u| {
+        let same = uses.clone().all(|u| {
             let index = u.indices[axis];
             f.ty(index) == f.ty(first) && affine.expr(index) == expr
         });
         same && counts(affine, first, &expr, counter, body)
+    })
+}
+
+/// The most pairs of a write and another use that are compared.
+const MOST: usize = 1024;
+
+/// Whether every write and every other use have an axis of their own, or are at different places along an axis in all iterations:
+/// layers `k` and `k - 1`.
+fn apart(affine: &mut AffineAnalysis<'_>, inner: Inst, uses: &[Use]) -> bool {
+    let writes = uses.iter().filter(|u| u.writes);
+    if writes.clone().count() * uses.len() > MOST {
+        return false;
+    }
+    let body = affine.func.insts[inner].regions[0];
+    writes.into_iter().all(|w| {
+        uses.iter().all(|u| {
+            in_other_layers(affine, body, w, u) || own_axis(affine, inner, [w, u].into_iter())
+        })
+    })
+}
+
+/// Whether two uses differ in an index by a constant, in all iterations of a loop.
+fn in_other_layers(affine: &mut AffineAnalysis<'_>, body: Region, a: &Use, b: &Use) -> bool {
+    let f = affine.func;
+    a.indices.iter().zip(&b.indices).any(|(a, b)| {
+        let expr = affine.expr(*a);
+        let distance = affine.expr(*b).add_scaled(&expr, -1);
+        let distance = distance.and_then(|d| d.as_constant()).unwrap_or(0);
+        let bits = f.ty(*a).as_scalar().map_or(0, Scalar::bits);
+        let invariant = |v: &Value| affine.structure.is_invariant(f, *v, body);
+        f.ty(*a) == f.ty(*b)
+            && distance != 0
+            && i128::from(distance).unsigned_abs() < 1u128 << bits
+            && expr.terms.iter().all(|(v, _)| invariant(v))
     })
 }
 

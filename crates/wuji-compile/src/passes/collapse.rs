@@ -76,6 +76,13 @@ fn find(m: &Env, f: &Function, in_order: bool) -> Vec<Nest> {
     nests
 }
 
+/// Whether an instruction divides by a constant, which takes no division. Periodic indices do.
+fn is_short_remainder(f: &Function, inst: Inst) -> bool {
+    let data = &f.insts[inst];
+    let is_constant = || f.constant(data.args[1]).and_then(Imm::as_int).is_some();
+    matches!(data.op, Op::Binary(BinOp::Rem | BinOp::Div)) && is_constant()
+}
+
 /// A parallel loop, and the perfectly nested loops inside that become dimensions of it.
 struct Nest {
     foreach: Inst,
@@ -123,8 +130,13 @@ impl Nest {
     }
 
     fn is_cheap(&self, f: &Function) -> bool {
-        let work: u64 = self.prefixes(f).map(|i| f.insts[i].op.cost().units()).sum();
-        work <= MOST_REPEATED
+        let work = |inst| {
+            if is_short_remainder(f, inst) {
+                return CostClass::Cheap.units();
+            }
+            f.insts[inst].op.cost().units()
+        };
+        self.prefixes(f).map(work).sum::<u64>() <= MOST_REPEATED
     }
 
     fn apply(&self, f: &mut Function, subst: &mut Substitution) {
