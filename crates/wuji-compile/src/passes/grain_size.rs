@@ -6,7 +6,7 @@ use wuji_ir::entities::Region;
 use wuji_ir::module::{Bound, Function, Module, TaskKind};
 use wuji_ir::ops::{ControlOp, ForKind, Op};
 
-use crate::analysis::cost::trips;
+use crate::analysis::cost::likely_trips;
 
 /// Scalar instructions that a chunk should have. Vectorized, they take about as long as it takes to wake a thread.
 const WORK: u64 = 200_000;
@@ -78,7 +78,7 @@ fn cost(f: &Function, region: Region) -> Option<u64> {
             // Rarely executed.
             Some(ControlOp::For(_, ForKind::Boundary)) => 0,
             Some(ControlOp::For(_, ForKind::Serial | ForKind::Parallel)) => {
-                trips(f, *inst)?.saturating_mul(inside()?.saturating_add(1))
+                likely_trips(f, *inst)?.saturating_mul(inside()?.saturating_add(1))
             }
             Some(ControlOp::Loop(_)) => return None,
             Some(ControlOp::ForEach(..)) => 1,

@@ -11,7 +11,7 @@ use wuji_ir::entities::{Func, Region};
 use wuji_ir::module::{Function, InstData, Module, TaskKind};
 use wuji_ir::ops::{AlgebraOp, AtomicOp, ControlOp, ForKind, Op, Sharing, Space};
 
-use crate::analysis::cost::trips;
+use crate::analysis::cost::likely_trips;
 
 /// The cost of an atomic in instructions: some 25 cycles without overlap.
 const ATOMIC: u64 = 80;
@@ -93,7 +93,7 @@ impl Cost {
                     inside.fold(Cost::default(), Cost::plus)
                 }
                 Some(ControlOp::For(_, ForKind::Serial | ForKind::Parallel)) => {
-                    let turns = trips(f, *inst).unwrap_or(UNKNOWN);
+                    let turns = likely_trips(f, *inst).unwrap_or(UNKNOWN);
                     inside.fold(Cost::default(), Cost::plus).times(turns)
                 }
                 Some(ControlOp::Loop(_)) => inside.fold(Cost::default(), Cost::plus).times(UNKNOWN),

@@ -569,8 +569,16 @@ fn constraint(
     if proved(affine, value, domain) {
         return Some(None);
     }
-    let (lo, end) = effective(affine.func, value, domain);
-    let expr = affine.expr(value);
+    let (mut lo, mut end) = effective(affine.func, value, domain);
+    let mut expr = affine.expr(value);
+    // `lo <= e < end` is `1 - end <= -e < 1 - lo`, so that the index of a descending loop has a coefficient of 1, too.
+    if let (Scope::Split(_, index), End::Const(hi)) = (scope, end)
+        && expr.coefficient(index) == -1
+        && let Some(negative) = Affine::constant(0).add_scaled(&expr, -1)
+    {
+        (lo, end) = (1 - hi, End::Const(1 - lo));
+        expr = negative;
+    }
     let mut c = Constraint {
         with_index: false,
         invariant: Affine::constant(expr.constant),

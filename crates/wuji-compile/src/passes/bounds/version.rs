@@ -211,11 +211,9 @@ pub(super) fn split_around(
             let (zero, one) = (b.i64(0), b.i64(1));
             let first = b.compare(CmpOp::Eq, piece, zero);
             let middle = b.compare(CmpOp::Eq, piece, one);
-            let start = b.select(middle, from, tail);
-            let start = b.select(first, lo, start);
-            let stop = b.select(middle, to, hi);
-            let stop = b.select(first, from, stop);
-            for inst in [plan.inst, guarded] {
+            let start = b.select(first, lo, tail);
+            let stop = b.select(first, from, hi);
+            for (inst, start, stop) in [(plan.inst, from, to), (guarded, start, stop)] {
                 let args = &mut b.func.insts[inst].args;
                 args[0] = start;
                 args[1] = stop;

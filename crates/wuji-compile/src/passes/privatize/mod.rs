@@ -23,7 +23,7 @@ mod upkeep;
 
 pub use slices::slices;
 
-use crate::analysis::cost::trips;
+use crate::analysis::cost::likely_trips;
 use crate::analysis::merging::{BYTES_PER_UPDATE, merged_bytes};
 use crate::analysis::uses::used_values;
 use crate::options::Target;
@@ -240,7 +240,7 @@ fn updates(m: &Env, f: &Function, region: Region, private: &dyn Fn(&Space) -> bo
             // Rarely executed.
             Some(ControlOp::For(_, ForKind::Boundary)) => 0,
             Some(ControlOp::For(_, ForKind::Serial)) => {
-                let turns = trips(f, *inst).unwrap_or(UNKNOWN_TRIPS);
+                let turns = likely_trips(f, *inst).unwrap_or(UNKNOWN_TRIPS);
                 data.regions
                     .iter()
                     .map(inside)
