@@ -160,6 +160,9 @@ fn check(m: &Env, f: &Function, inst: Inst) -> std::result::Result<(), String> {
                 .columns
                 .iter()
                 .try_for_each(|(space, _)| writable(m, *space, true)),
+            MemoryOp::Atomic(_, _, Sharing::Shared) if f.ty(data.args[1]).as_scalar().is_none() => {
+                Err("updates shared memory by a vector".into())
+            }
             MemoryOp::Atomic(..) | MemoryOp::CompareExchange(_) | MemoryOp::AddInterleaved(_) => {
                 Ok(())
             }

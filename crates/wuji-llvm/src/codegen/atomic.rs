@@ -69,9 +69,12 @@ impl FunctionGen<'_, '_, '_> {
     ) -> Result<Val> {
         let s = self.scalar(operand)?;
         let at = self.address(space, offset)?;
+        let lanes = self.lane_count(operand);
         let operand = self.get(operand)?;
         let e = &self.unit.emit;
-        let word = e.load(e.memory_ty(s), at, s.bytes());
+        let ty = e.memory_ty(s);
+        let ty = lanes.map_or(ty, |lanes| e.vector_ty(ty, lanes));
+        let word = e.load(ty, at, s.bytes());
         self.unit.scopes.mark(e, word, space);
         let old = self.loaded(word, s);
         let new = match op.binary() {

@@ -5,6 +5,7 @@
 //! definition, so there is nothing to prove. The analysis finds what is uniform (`shapes`), and the body is emitted
 //! again (`emit`, `control`, `memory`, `serial`).
 
+mod consecutive_add;
 mod control;
 mod cost;
 mod emit;

@@ -6,8 +6,9 @@
 
 use super::innermost;
 use crate::analysis::affine::{Affine, AffineAnalysis};
+use crate::analysis::uses::used_values;
 use crate::rewrite::Structure;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::smallvec;
 use wuji_ir::entities::*;
 use wuji_ir::module::*;
@@ -21,6 +22,7 @@ const FEWEST: i128 = 32;
 /// second result.
 pub(super) fn choose(m: &Env, f: &Function) -> (Vec<Inst>, Option<Function>) {
     let outer = innermost(f);
+    let used = used_values(f);
     let has_loops = |p: &Inst| serial_loops(f, f.insts[*p].regions[0]).next().is_some();
     if !outer.iter().any(has_loops) {
         return (outer, None);
@@ -30,7 +32,7 @@ pub(super) fn choose(m: &Env, f: &Function) -> (Vec<Inst>, Option<Function>) {
     let mut chosen = Vec::new();
     let mut narrow = Vec::new();
     for parallel in outer {
-        let rows = rows(m, &mut affine, parallel);
+        let rows = rows(m, &mut affine, &used, parallel);
         narrow.extend(rows.iter().copied().filter(|l| index_type(f, *l) != I64));
         if rows.is_empty() {
             chosen.push(parallel);
@@ -63,13 +65,18 @@ fn serial_loops(f: &Function, body: Region) -> impl Iterator<Item = Inst> + '_ {
 }
 
 /// The loops along memory in an iteration of a parallel loop; none if the iterations are along memory.
-fn rows(m: &Env, affine: &mut AffineAnalysis<'_>, parallel: Inst) -> Vec<Inst> {
+fn rows(
+    m: &Env,
+    affine: &mut AffineAnalysis<'_>,
+    used: &FxHashSet<Value>,
+    parallel: Inst,
+) -> Vec<Inst> {
     let f = affine.func;
     let body = f.insts[parallel].regions[0];
     let outer = f.regions[body].params[0];
     let (mut found, mut along_inner, mut along_outer) = (Vec::new(), 0, 0);
     for inst in serial_loops(f, body) {
-        let Some(accesses) = accesses(affine, inst) else {
+        let Some(accesses) = accesses(affine, used, inst) else {
             return Vec::new();
         };
         if accesses.is_empty() {
@@ -97,12 +104,18 @@ fn rows(m: &Env, affine: &mut AffineAnalysis<'_>, parallel: Inst) -> Vec<Inst> {
 struct MemoryAccess {
     space: Space,
     stores: bool,
+    /// An addition to memory of the thread, which has consecutive addresses.
+    adds: bool,
     offset: Affine,
     bytes: i64,
 }
 
 /// The memory accesses of a loop; `None` if it does anything that a vectorized serial loop cannot do.
-fn accesses(affine: &mut AffineAnalysis<'_>, inst: Inst) -> Option<Vec<MemoryAccess>> {
+fn accesses(
+    affine: &mut AffineAnalysis<'_>,
+    used: &FxHashSet<Value>,
+    inst: Inst,
+) -> Option<Vec<MemoryAccess>> {
     let f = affine.func;
     let data = &f.insts[inst];
     let Op::For(label, _) = data.op else {
@@ -127,9 +140,24 @@ fn accesses(affine: &mut AffineAnalysis<'_>, inst: Inst) -> Option<Vec<MemoryAcc
     {
         return None;
     }
+    let index = f.regions[body].params[0];
     let mut found = Vec::new();
     for i in f.insts_in(body) {
         let data = &f.insts[i];
+        if let Op::MemAtomic(AtomicOp::Add, space, Sharing::Owned) = data.op {
+            let access = MemoryAccess {
+                space,
+                stores: true,
+                adds: true,
+                offset: affine.expr(data.args[0]),
+                bytes: i64::from(f.ty(data.args[1]).as_scalar()?.bytes()),
+            };
+            if used.contains(&data.results[0]) || access.offset.coefficient(index) != access.bytes {
+                return None;
+            }
+            found.push(access);
+            continue;
+        }
         match data.op.lanes() {
             LaneClass::PerVector => {}
             LaneClass::Branching if data.op == Op::If => {}
@@ -144,6 +172,7 @@ fn accesses(affine: &mut AffineAnalysis<'_>, inst: Inst) -> Option<Vec<MemoryAcc
                 found.push(MemoryAccess {
                     space,
                     stores,
+                    adds: false,
                     offset: affine.expr(data.args[0]),
                     bytes: i64::from(ty.as_scalar()?.bytes()),
                 });
@@ -176,6 +205,10 @@ fn are_independent(
     spaces.iter().all(|(space, uses)| {
         if uses.iter().all(|u| !u.stores) {
             return !matches!(space, Space::Bytes(_) | Space::Streamed(_));
+        }
+        // Their order does not matter, and lanes of one addition have different addresses.
+        if uses.iter().all(|u| u.adds) {
+            return true;
         }
         let apart = match space {
             Space::Tree(..) => true,

@@ -1,5 +1,6 @@
 //! The vector width of a loop, or the reason why it stays scalar.
 
+use super::consecutive_add::adds_consecutive;
 use super::cost::{CostModel, Machine};
 use super::interleave::Groups;
 use super::locals::{Role, Roles, local_of};
@@ -266,7 +267,7 @@ fn look(
                     };
                 } else if data.op.space().is_some() {
                     width(f.ty(data.args[1]).elem(), count);
-                    count.serial += 1;
+                    count.serial += usize::from(!adds_consecutive(f, shapes, data));
                 }
             }
             LaneClass::Branching => {

@@ -26,6 +26,7 @@ impl Emitter<'_> {
         let insts = std::mem::take(&mut self.pending);
         self.b.span = self.old.spans[insts[0]];
         let insts = self.add_reduced(insts, mask);
+        let insts = self.add_consecutive(insts, mask);
         let insts = self.add_interleaved(insts, mask);
         if insts.is_empty() {
             return;
