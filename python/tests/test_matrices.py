@@ -609,3 +609,35 @@ def test_large_matrices_live_across_parallel_loops():
     assert x[7] == 107
     assert (kept(ones, 0).to_numpy() == 3).all()
     assert read(long(list(range(300)))) == 44850 == x.to_numpy().sum()
+
+
+def test_determinants_of_integers_are_exact_integers():
+    table = ti.field(ti.i32, 4)
+    table.from_numpy(np.array([0, 10, 20, 30], dtype=np.int32))
+
+    @ti.kernel
+    def exact(a: ti.i64) -> ti.i64:
+        return ti.Matrix([[a, 0], [0, 1]], dt=ti.i64).determinant()
+
+    @ti.kernel
+    def index() -> ti.i32:
+        m = ti.Matrix([[1, 2], [0, 3]])
+        return table[m.determinant()] + (m.determinant() | 4)
+
+    @ti.kernel
+    def four(a: ti.i32) -> ti.i32:
+        return ti.Matrix([[a, 2, 0, 1], [1, 3, 1, 0], [0, 5, 2, 2], [4, 1, 0, 7]]).determinant()
+
+    @ti.kernel
+    def three(a: ti.i32) -> ti.i32:
+        return ti.Matrix([[a, 2, 3], [4, 5, 6], [7, 8, 10]]).determinant()
+
+    @ti.kernel
+    def one(a: ti.i32) -> ti.i32:
+        return ti.Matrix([[a]]).determinant()
+
+    assert exact(2**40 + 1) == 2**40 + 1
+    assert index() == 30 + 7
+    assert three(1) == -3 and one(7) == 7
+    wanted = np.linalg.det(np.array([[3, 2, 0, 1], [1, 3, 1, 0], [0, 5, 2, 2], [4, 1, 0, 7]], dtype=float))
+    assert four(3) == round(wanted)

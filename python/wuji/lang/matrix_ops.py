@@ -200,9 +200,21 @@ def determinant(value: Any) -> Any:
     if _kernel(value):
         x = emit.expr(value)
         if not x.dtype.is_float:
-            x = _floats(x)
+            # The backends know determinants of floats only; those of integers are exact.
+            entries = _list(value)
+            return _expanded([entries[r * n : (r + 1) * n] for r in range(n)])
         return Expr(context.builder().determinant(x.id), x.dtype)
     return _rounding(value)(_host_determinant(value.to_list(), n))
+
+
+def _expanded(rows: list[Any]) -> Any:
+    """Return the determinant by cofactors of the first row."""
+    result = None
+    for c, factor in enumerate(rows[0]):
+        minor = [[*row[:c], *row[c + 1 :]] for row in rows[1:]]
+        part = ops.mul(factor, _expanded(minor)) if minor else factor
+        result = part if result is None else (ops.sub if c % 2 else ops.add)(result, part)
+    return result
 
 
 def _host_determinant(rows: list[list[Any]], n: int) -> Any:
