@@ -46,9 +46,11 @@ pub fn all() -> Vec<Box<dyn Study>> {
 }
 
 impl Forms {
-    fn start(&self, bench: &Bench, form: &Form) -> Result<Box<dyn Contender>, String> {
+    /// A form in a world of its own, which needs a first run and [`World::finish_compiling`] before it has its final code.
+    fn start(&self, bench: &Bench, form: &Form) -> Result<(World, Box<dyn Contender>), String> {
         let world = bench.world(form.without)?;
-        (form.make)(&world).map_err(|e| e.to_string())
+        let contender = (form.make)(&world).map_err(|e| e.to_string())?;
+        Ok((world, contender))
     }
 }
 
@@ -69,11 +71,15 @@ impl Study for Forms {
         let Some((best, others)) = self.forms.split_first() else {
             return Ok(Vec::new());
         };
-        let mut reference = self.start(bench, best)?;
         let mut rows = Vec::new();
         for form in others {
-            let mut contender = self.start(bench, form)?;
+            // Afresh for each row, because a program may go on from where it was.
+            let (reference_world, mut reference) = self.start(bench, best)?;
+            let (world, mut contender) = self.start(bench, form)?;
             agree(self, &mut *contender, &mut *reference, self.tolerance)?;
+            for world in [&reference_world, &world] {
+                world.finish_compiling().map_err(|e| e.to_string())?;
+            }
             let metric = format!("{}, {} : {}", self.metric, form.name, best.name);
             let side = |contender| Side {
                 contender,

@@ -61,14 +61,6 @@ pub fn rows(
     drop(first);
     let world = bench.world(&[])?;
     let [mut forward, mut gradient] = program(&world).map_err(say)?.contenders();
-    if std::env::var_os("PROF").is_some() {
-        for _ in 0..3 {
-            gradient.run()?;
-        }
-        world.profiler().start();
-        gradient.run()?;
-        println!("{}", world.profiler().report());
-    }
     let pair = interleave(&mut *gradient, &mut *forward, bench.pairs, bench.clock)?;
     let backward = 1.0 / pair.ratio - 1.0;
     Ok(vec![
