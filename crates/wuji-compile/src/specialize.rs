@@ -1,7 +1,8 @@
 //! Kernels for known arguments: loop bounds that are parameters, and shapes of arrays, become constants.
 //!
 //! A loop whose bounds are constants is divided into rows and tiles, and its accesses to fields and arrays of known shapes are proved to
-//! be in range. Iterations at periodic and clamped boundaries that are constants run apart. A launch has to check that its arguments are those that the kernel was made for.
+//! be in range. Iterations at periodic and clamped boundaries that are constants run apart. A launch has to check that its arguments are
+//! those that the kernel was made for.
 
 use crate::analysis::boundaries::boundaries;
 use crate::analysis::uses::used_values;

@@ -206,10 +206,6 @@ fn are_independent(
         if uses.iter().all(|u| !u.stores) {
             return !matches!(space, Space::Bytes(_) | Space::Streamed(_));
         }
-        // Their order does not matter, and lanes of one addition have different addresses.
-        if uses.iter().all(|u| u.adds) {
-            return true;
-        }
         let apart = match space {
             Space::Tree(..) => true,
             Space::Array(a) => m.arrays[*a].contiguous && (one_array || m.arrays[*a].unaliased),
@@ -219,6 +215,10 @@ fn are_independent(
             | Space::Private(..)
             | Space::Temps => false,
         };
+        // Their order does not matter, and lanes of one addition have different addresses.
+        if uses.iter().all(|u| u.adds) {
+            return apart || matches!(space, Space::Private(..));
+        }
         let first = uses[0];
         let step = first.offset.coefficient(index);
         let invariant = |v: Value| v == index || affine.structure.is_invariant(f, v, body);
