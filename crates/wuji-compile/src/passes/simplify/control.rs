@@ -49,6 +49,9 @@ impl Simplifier<'_, '_> {
     fn splice(&mut self, inst: Inst, region: Region) -> bool {
         self.again = true;
         let insts = std::mem::take(&mut self.f.regions[region].insts);
+        if self.level_here() == 0 {
+            self.keep_uncounted(&insts);
+        }
         if !self.run(insts) {
             return false;
         }
@@ -67,6 +70,16 @@ impl Simplifier<'_, '_> {
                 let here = self.level_here();
                 self.frames[here].term = Some((term, span));
                 false
+            }
+        }
+    }
+
+    /// Parallel loops below control flow have no number of their own; without it, they still have none.
+    /// Otherwise the code after them would draw other random numbers.
+    fn keep_uncounted(&mut self, insts: &[Inst]) {
+        for inst in insts {
+            if let Op::ForEach(.., hints) = &mut self.f.insts[*inst].op {
+                hints.uncounted = true;
             }
         }
     }
