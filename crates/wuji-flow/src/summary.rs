@@ -393,7 +393,7 @@ impl Walk<'_> {
                 self.summary.ordered = true;
                 self.summary.refuse(Obstacle::Prints);
             }
-            OpClass::Check(CheckOp::Assert(_) | CheckOp::Index(_) | CheckOp::Report(_)) => {
+            OpClass::Check(CheckOp::Assert(_) | CheckOp::CheckIndex(_) | CheckOp::Report(_)) => {
                 self.summary.ordered = true;
                 self.summary.refuse(Obstacle::Checks);
             }

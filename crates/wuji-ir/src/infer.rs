@@ -343,22 +343,22 @@ fn tree_access(
 
 fn memory_op(m: &Env, op: MemoryOp<'_>, args: &[Type]) -> Result<Option<Types>, String> {
     match op {
-        MemoryOp::Load(_, ty) => {
+        MemoryOp::MemLoad(_, ty) => {
             memory(args, 0, |_| Ok(ty))?;
             one(ty)
         }
-        MemoryOp::Store(_) => {
+        MemoryOp::MemStore(_) => {
             memory(args, 1, |rest| Ok(rest[0]))?;
             none()
         }
-        MemoryOp::Atomic(op, ..) => {
+        MemoryOp::MemAtomic(op, ..) => {
             same(args[0], I64)?;
             for s in m.structs.flatten(args[1]) {
                 atomic(op, s)?;
             }
             one(args[1])
         }
-        MemoryOp::CompareExchange(_) => {
+        MemoryOp::MemCompareExchange(_) => {
             same(args[0], I64)?;
             same(args[1], args[2])?;
             one(args[1])
@@ -443,7 +443,7 @@ fn check(m: &Env, op: CheckOp, args: &[Type]) -> Result<Option<Types>, String> {
             same(*cond, BOOL)?;
             message(m, msg, rest)?;
         }
-        CheckOp::Index(_) => int_scalar(args[0])?,
+        CheckOp::CheckIndex(_) => int_scalar(args[0])?,
         CheckOp::Report(_) => {}
     }
     none()

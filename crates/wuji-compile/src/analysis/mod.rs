@@ -10,6 +10,7 @@ pub mod effects;
 pub mod entries;
 pub mod independence;
 pub mod launch_bound;
+pub mod loop_ranges;
 pub mod merging;
 pub mod ownership;
 pub mod serial_loops;

@@ -150,22 +150,24 @@ fn check(m: &Env, f: &Function, inst: Inst) -> std::result::Result<(), String> {
     }
     match data.op.class() {
         OpClass::Memory(op) => match op {
-            MemoryOp::Load(space, ty) => {
+            MemoryOp::MemLoad(space, ty) => {
                 lanes(ty).map_err(|why| format!("loads {why}"))?;
                 writable(m, space, false)
             }
-            MemoryOp::Store(space) => writable(m, space, true),
+            MemoryOp::MemStore(space) => writable(m, space, true),
             MemoryOp::LoadInterleaved(rows) => lanes(rows.ty).map_err(|why| format!("loads {why}")),
             MemoryOp::StoreInterleaved(rows) => rows
                 .columns
                 .iter()
                 .try_for_each(|(space, _)| writable(m, *space, true)),
-            MemoryOp::Atomic(_, _, Sharing::Shared) if f.ty(data.args[1]).as_scalar().is_none() => {
+            MemoryOp::MemAtomic(_, _, Sharing::Shared)
+                if f.ty(data.args[1]).as_scalar().is_none() =>
+            {
                 Err("updates shared memory by a vector".into())
             }
-            MemoryOp::Atomic(..) | MemoryOp::CompareExchange(_) | MemoryOp::AddInterleaved(_) => {
-                Ok(())
-            }
+            MemoryOp::MemAtomic(..)
+            | MemoryOp::MemCompareExchange(_)
+            | MemoryOp::AddInterleaved(_) => Ok(()),
         },
         OpClass::Access(AccessOp::Load | AccessOp::Store, access) => local_access(f, access),
         OpClass::Access(AccessOp::Atomic(_) | AccessOp::CompareExchange, access) => {

@@ -208,7 +208,7 @@ impl Lower<'_> {
                 args.extend(data.args.iter().copied());
                 self.b.push(Op::Report(site), &args);
             }
-            OpClass::Check(CheckOp::Index(len)) => self.check_index(data.args[0], len),
+            OpClass::Check(CheckOp::CheckIndex(len)) => self.check_index(data.args[0], len),
             OpClass::Random => {
                 let value = self.random();
                 self.subst.set(data.results[0], value);

@@ -75,6 +75,11 @@ impl Part {
     fn digits(&self) -> u32 {
         u32::from(self.bits) - u32::from(self.signed)
     }
+
+    /// Half of a unit of the last digit, below the exponent.
+    fn half(&self, group: Group) -> u64 {
+        (1u64 << (group.wide.digits + 1 - self.digits())) >> 1
+    }
 }
 
 /// The code of the exponent and the fractions of a group, as the lowest bits of words, with zeros above. `members` are
@@ -90,29 +95,21 @@ pub fn encode_shared(
     let group = Group::new(exponent_bits, compute.unwrap_or(Scalar::F32));
     let parts = members.iter().zip(values);
     let parts: Vec<Part> = parts.map(|(m, v)| Part::new(b, group, *m, *v)).collect();
-    let Some(largest) = largest(b, &parts) else {
+    let Some(top) = largest_rounded(b, group, &parts) else {
         return (b.imm(Imm::zero(word)), Vec::new());
-    };
-    // The exponent of the largest number, rounded to the digits of the shortest fraction.
-    let least = parts.iter().map(Part::digits).min().unwrap_or(1);
-    let half = (1u64 << (group.wide.digits + 1 - least)) >> 1;
-    let top = if half == 0 {
-        largest
-    } else {
-        with(b, BinOp::Add, largest, half)
     };
     let top = shift(b, BinOp::Shr, top, group.wide.digits);
     let top = b.convert(top, signed_of(group.compute));
     let (code, is_finite) = code(b, group, top);
     let scales = Scales::new(b, group, top);
-    // From these bits on, a number is too large.
-    let limit = ((group.rebias + group.ones) << group.wide.digits) - half;
     let fractions = parts
         .iter()
         .map(|part| {
             let n = scales.fraction(b, group, part);
             let zero = int_like(b, n, 0);
             let n = b.select(is_finite, n, zero);
+            // From these bits on, a number is too large.
+            let limit = ((group.rebias + group.ones) << group.wide.digits) - part.half(group);
             let n = with_infinity(b, group, part, limit, n);
             b.convert(n, word)
         })
@@ -120,9 +117,27 @@ pub fn encode_shared(
     (b.convert(code, word), fractions)
 }
 
-fn largest(b: &mut Builder<'_>, parts: &[Part]) -> Option<Value> {
-    let magnitudes = parts.iter().map(|p| p.magnitude);
-    magnitudes.reduce(|m, n| b.binary(BinOp::Max, m, n))
+/// The largest of the numbers, each rounded to the digits of its fraction; the digits below are arbitrary.
+fn largest_rounded(b: &mut Builder<'_>, group: Group, parts: &[Part]) -> Option<Value> {
+    // One addition for all that have as many digits.
+    let mut halves: Vec<u64> = parts.iter().map(|p| p.half(group)).collect();
+    halves.sort_unstable();
+    halves.dedup();
+    let mut largest = None;
+    for half in halves {
+        let alike = parts.iter().filter(|p| p.half(group) == half);
+        let mut rounded = alike
+            .map(|p| p.magnitude)
+            .reduce(|m, n| b.binary(BinOp::Max, m, n))?;
+        if half != 0 {
+            rounded = with(b, BinOp::Add, rounded, half);
+        }
+        largest = Some(match largest {
+            None => rounded,
+            Some(other) => b.binary(BinOp::Max, other, rounded),
+        });
+    }
+    largest
 }
 
 /// The code of an exponent, and whether it is neither that of zero nor that of infinity.

@@ -54,10 +54,12 @@ impl Launch<'_, '_> {
                 return Err(self.error(NOT_RUNNABLE, why, span));
             }
             OpClass::Memory(op) => match op {
-                MemoryOp::Load(space, _) => self.mem_load(data, space, span)?,
-                MemoryOp::Store(space) => self.mem_store(data, space, span)?,
-                MemoryOp::Atomic(op, space, _) => self.mem_atomic(data, op, space, span)?,
-                MemoryOp::CompareExchange(space) => self.mem_compare_exchange(data, space, span)?,
+                MemoryOp::MemLoad(space, _) => self.mem_load(data, space, span)?,
+                MemoryOp::MemStore(space) => self.mem_store(data, space, span)?,
+                MemoryOp::MemAtomic(op, space, _) => self.mem_atomic(data, op, space, span)?,
+                MemoryOp::MemCompareExchange(space) => {
+                    self.mem_compare_exchange(data, space, span)?
+                }
                 MemoryOp::LoadInterleaved(rows) => self.load_interleaved(data, rows, span)?,
                 MemoryOp::StoreInterleaved(rows) => self.store_interleaved(data, rows, span)?,
                 MemoryOp::AddInterleaved(spaces) => self.add_interleaved(data, spaces, span)?,
@@ -124,7 +126,7 @@ impl Launch<'_, '_> {
                     return Next::EndIteration;
                 }
             }
-            CheckOp::Index(len) => {
+            CheckOp::CheckIndex(len) => {
                 let index = self.scalar(args[0]).as_int().unwrap_or(0);
                 if index < 0 || index >= i128::from(len) {
                     self.report(SiteKind::BadIndex { len }, span, vec![reported(index)]);

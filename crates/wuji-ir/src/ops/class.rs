@@ -3,11 +3,11 @@
 //! A pass matches on the class and lists all classes. A new operation of a class then needs no change in the pass.
 
 use super::{
-    Access, Activation, AlgebraOp, AtomicOp, BinOp, CellOp, CmpOp, Domain, ForKind, Interleaved,
-    LoopHints, ReduceOp, Sharing, Space, ThreadOp, TreeAccessOp, UnOp,
+    Access, Activation, AlgebraOp, AtomicOp, CellOp, CheckOp, ComponentOp, ControlOp,
+    ElementwiseOp, HintOp, MemoryOp, QueryOp, ReduceOp, ThreadOp, TreeAccessOp,
 };
-use crate::entities::{Array, Field, Func, Label, Message, Node, Site, Tree};
-use crate::types::{Imm, Scalar, Type};
+use crate::entities::{Field, Func, Label, Node, Tree};
+use crate::types::Imm;
 
 /// An operation by its class.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
@@ -44,68 +44,6 @@ pub enum OpClass<'a> {
     Thread(ThreadOp),
     /// Checks and messages.
     Check(CheckOp),
-}
-
-/// A scalar operation, element by element on vectors and matrices.
-#[derive(Copy, Clone, PartialEq, Eq, Debug)]
-pub enum ElementwiseOp {
-    /// One argument.
-    Unary(UnOp),
-    /// Two arguments.
-    Binary(BinOp),
-    /// A comparison.
-    Compare(CmpOp),
-    /// `c ? a : b`.
-    Select,
-    /// `a * b + c`.
-    Fma,
-    /// A conversion to this scalar type.
-    Convert(Scalar),
-    /// The same bits as another scalar type.
-    Bitcast(Scalar),
-}
-
-/// Composes or decomposes an aggregate.
-#[derive(Copy, Clone, PartialEq, Eq, Debug)]
-pub enum ComponentOp<'a> {
-    /// All elements are one scalar.
-    Splat(Type),
-    /// A value of this type from its parts.
-    Compose(Type),
-    /// A part with a constant number.
-    Extract(u32),
-    /// A value with another part, of a constant number.
-    Insert(u32),
-    /// An element with a computed number.
-    ExtractDyn,
-    /// A value with another element, of a computed number.
-    InsertDyn,
-    /// Elements of two vectors, by their numbers.
-    Shuffle(&'a [u8]),
-}
-
-/// A number that is known at launch.
-#[derive(Copy, Clone, PartialEq, Eq, Debug)]
-pub enum QueryOp {
-    /// The length of an axis of an array.
-    ArrayExtent(Array, u8),
-    /// The distance of two elements along an axis of an array.
-    ArrayStride(Array, u8),
-    /// The key of random numbers in this launch.
-    RandomKey,
-    /// The number of the iteration.
-    Iteration,
-}
-
-/// A hint to the compiler.
-#[derive(Copy, Clone, PartialEq, Eq, Debug)]
-pub enum HintOp {
-    /// The argument is in this inclusive range.
-    AssumeRange(i64, i64),
-    /// Different iterations have different values.
-    Unique(Option<u64>),
-    /// A field whose block is to be cached in a scratchpad.
-    Cache(Field),
 }
 
 /// The operation of an access on its element.
@@ -152,40 +90,6 @@ impl AccessOp {
     }
 }
 
-/// An access of bytes.
-#[derive(Copy, Clone, PartialEq, Eq, Debug)]
-pub enum MemoryOp<'a> {
-    /// A load of this type.
-    Load(Space, Type),
-    /// A store.
-    Store(Space),
-    /// An update.
-    Atomic(AtomicOp, Space, Sharing),
-    /// A compare and exchange.
-    CompareExchange(Space),
-    /// Loads of columns of interleaved numbers.
-    LoadInterleaved(&'a Interleaved),
-    /// Stores of columns of interleaved numbers.
-    StoreInterleaved(&'a Interleaved),
-    /// Updates of columns of interleaved numbers.
-    AddInterleaved(&'a [Space]),
-}
-
-/// An operation that owns regions.
-#[derive(Copy, Clone, PartialEq, Eq, Debug)]
-pub enum ControlOp<'a> {
-    /// A branch.
-    If,
-    /// A block that `break` leaves.
-    Block(Label),
-    /// A loop without an end of its own.
-    Loop(Label),
-    /// A serial loop, or one over chunks.
-    For(Label, ForKind),
-    /// A parallel loop.
-    ForEach(Label, &'a Domain, LoopHints),
-}
-
 impl ControlOp<'_> {
     /// The number of regions.
     pub const fn regions(self) -> usize {
@@ -208,17 +112,4 @@ impl ControlOp<'_> {
             | ControlOp::ForEach(l, ..) => Some(l),
         }
     }
-}
-
-/// A check or a message.
-#[derive(Copy, Clone, PartialEq, Eq, Debug)]
-pub enum CheckOp {
-    /// Prints a message.
-    Print(Message),
-    /// Reports a message unless a condition holds.
-    Assert(Message),
-    /// Reports an index that is not below a length.
-    Index(u32),
-    /// Reports a site.
-    Report(Site),
 }

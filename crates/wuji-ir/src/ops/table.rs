@@ -1,6 +1,8 @@
 //! The table of operations: one row for each, and the meaning of its columns.
 
 use super::*;
+use crate::module::{Function, Module};
+use crate::verify::Immediate;
 
 /// Side effects of an operation, without those of its regions.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
@@ -159,16 +161,64 @@ macro_rules! op_enum {
 }
 pub(super) use op_enum;
 
-/// Derives `Op::info` and `Op::class` from the rows.
+/// The payload of a variant of a class: `Copy` types as they are, others borrowed from the operation.
+macro_rules! payload_type {
+    ($ty:ty) => { $ty };
+    ($ty:ty, borrowed) => { &'a $ty };
+}
+macro_rules! payload {
+    ($field:ident) => {
+        *$field
+    };
+    ($field:ident, borrowed) => {
+        $field
+    };
+}
+
+/// Defines `Op` and the enums of its classes from the rows.
 macro_rules! operations {
-    ($($op:ident $(($($field:ident),*))? => $name:expr, $arity:expr, $class:expr, $effect:expr, $stage:expr, $cost:expr, $lanes:expr, $uniform:expr;)*) => {
+    (
+        $(
+            $(#[$about:meta])*
+            class $class:ident($enum:ident $(<$life:lifetime>)?) {
+                $(
+                    $(#[$doc:meta])*
+                    $op:ident $(($($field:ident: $ty:ty $(as $by:ident)?),*))? =
+                        $name:expr, $arity:expr, $effect:expr, $stage:expr, $cost:expr, $lanes:expr, $uniform:expr;
+                )*
+            }
+        )*
+        others {
+            $(
+                $(#[$other_doc:meta])*
+                $other:ident $(($($other_field:ident: $other_ty:ty),*))? => $other_class:expr,
+                    $other_name:expr, $other_arity:expr, $other_effect:expr, $other_stage:expr, $other_cost:expr,
+                    $other_lanes:expr, $other_uniform:expr;
+            )*
+        }
+    ) => {
+        /// An operation.
+        #[derive(Clone, PartialEq, Eq, Hash, Debug)]
+        pub enum Op {
+            $($($(#[$doc])* $op $(($($ty),*))?,)*)*
+            $($(#[$other_doc])* $other $(($($other_ty),*))?,)*
+        }
+
+        $(
+            $(#[$about])*
+            #[derive(Copy, Clone, PartialEq, Eq, Debug)]
+            pub enum $enum $(<$life>)? {
+                $($(#[$doc])* $op $(($(payload_type!($ty $(, $by)?)),*))?,)*
+            }
+        )*
+
         impl Op {
             /// The row of the operation.
             #[allow(unused_variables)]
             pub const fn info(&self) -> OpInfo {
                 use {CostClass::*, Effect::*, LaneClass::*, Stage::*, Uniform::*};
                 match self {
-                    $(Op::$op $(($($field),*))? => OpInfo {
+                    $($(Op::$op $(($($field),*))? => OpInfo {
                         name: $name,
                         arity: $arity,
                         effect: $effect,
@@ -176,6 +226,15 @@ macro_rules! operations {
                         cost: $cost,
                         lanes: $lanes,
                         uniform: $uniform,
+                    },)*)*
+                    $(Op::$other $(($($other_field),*))? => OpInfo {
+                        name: $other_name,
+                        arity: $other_arity,
+                        effect: $other_effect,
+                        stage: $other_stage,
+                        cost: $other_cost,
+                        lanes: $other_lanes,
+                        uniform: $other_uniform,
                     },)*
                 }
             }
@@ -185,70 +244,161 @@ macro_rules! operations {
             pub fn class(&self) -> OpClass<'_> {
                 use OpClass::*;
                 match self {
-                    $(Op::$op $(($($field),*))? => $class,)*
+                    $($(Op::$op $(($($field),*))? => $class($enum::$op $(($(payload!($field $(, $by)?)),*))?),)*)*
+                    $(Op::$other $(($($other_field),*))? => $other_class,)*
                 }
+            }
+
+            /// Verifies that what its immediates refer to exists.
+            pub(crate) fn verify_immediates(&self, m: &Module, f: &Function) -> Result<(), String> {
+                match self {
+                    $($(Op::$op $(($($field),*))? => { $($($field.verify(m, f)?;)*)? })*)*
+                    $(Op::$other $(($($other_field),*))? => { $($($other_field.verify(m, f)?;)*)? })*
+                }
+                Ok(())
             }
         }
     };
 }
 
 operations! {
-    // operation                     name                 arity             class                                                effect            stage         cost            lanes         uniform
-    Const(imm)                    => "const",             Some(0),          Constant(*imm),                                      Pure,             Any,          Free,           PerVector,    OfArguments;
-    Unary(op)                     => op.name(),           Some(1),          Elementwise(ElementwiseOp::Unary(*op)),              Pure,             Any,          op.cost(),      PerVector,    OfArguments;
-    Binary(op)                    => op.name(),           Some(2),          Elementwise(ElementwiseOp::Binary(*op)),             Pure,             Any,          op.cost(),      PerVector,    OfArguments;
-    Compare(op)                   => op.name(),           Some(2),          Elementwise(ElementwiseOp::Compare(*op)),            Pure,             Any,          Cheap,          PerVector,    OfArguments;
-    Select                        => "select",            Some(3),          Elementwise(ElementwiseOp::Select),                  Pure,             Any,          Cheap,          PerVector,    OfArguments;
-    Fma                           => "fma",               Some(3),          Elementwise(ElementwiseOp::Fma),                     Pure,             Any,          Cheap,          PerVector,    OfArguments;
-    Convert(to)                   => "convert",           Some(1),          Elementwise(ElementwiseOp::Convert(*to)),            Pure,             Any,          Cheap,          PerVector,    OfArguments;
-    Bitcast(to)                   => "bitcast",           Some(1),          Elementwise(ElementwiseOp::Bitcast(*to)),            Pure,             Any,          Cheap,          PerVector,    OfArguments;
+    // Each row: the operation, and its name, arity, effect, stage, cost, lanes and uniformity.
 
-    Splat(ty)                     => "splat",             Some(1),          Component(ComponentOp::Splat(*ty)),                  Pure,             Any,          Cheap,          PerVector,    OfArguments;
-    Compose(ty)                   => "compose",           None,             Component(ComponentOp::Compose(*ty)),                Pure,             Any,          Cheap,          PerVector,    OfArguments;
-    Extract(k)                    => "extract",           Some(1),          Component(ComponentOp::Extract(*k)),                 Pure,             Any,          Cheap,          PerVector,    OfArguments;
-    Insert(k)                     => "insert",            Some(2),          Component(ComponentOp::Insert(*k)),                  Pure,             Frontend,     Cheap,          PerVector,    OfArguments;
-    ExtractDyn                    => "extract",           Some(2),          Component(ComponentOp::ExtractDyn),                  Pure,             Any,          Moderate,       PerVector,    OfArguments;
-    InsertDyn                     => "insert",            Some(3),          Component(ComponentOp::InsertDyn),                   Pure,             Any,          Moderate,       PerVector,    OfArguments;
-    Shuffle(mask)                 => "shuffle",           Some(1),          Component(ComponentOp::Shuffle(mask)),               Pure,             Frontend,     Cheap,          PerVector,    OfArguments;
-    Reduce(op)                    => "reduce",            Some(1),          Reduce(*op),                                         Pure,             Any,          Moderate,       PerVector,    OfArguments;
-    Algebra(op)                   => op.name(),           Some(op.arity()), Algebra(*op),                                        Pure,             Frontend,     Moderate,       PerVector,    OfArguments;
+    /// A scalar operation, element by element on vectors and matrices.
+    class Elementwise(ElementwiseOp) {
+        /// An operation with one argument.
+        Unary(op: UnOp) = op.name(), Some(1), Pure, Any, op.cost(), PerVector, OfArguments;
+        /// An operation with two arguments.
+        Binary(op: BinOp) = op.name(), Some(2), Pure, Any, op.cost(), PerVector, OfArguments;
+        /// Result `bool` of the shape of the arguments.
+        Compare(op: CmpOp) = op.name(), Some(2), Pure, Any, Cheap, PerVector, OfArguments;
+        /// `(condition, if_true, if_false)`; the condition is `bool` or `bool` of the same shape.
+        Select = "select", Some(3), Pure, Any, Cheap, PerVector, OfArguments;
+        /// `a * b + c`, rounded once.
+        Fma = "fma", Some(3), Pure, Any, Cheap, PerVector, OfArguments;
+        /// Element by element to another scalar type, by value.
+        Convert(to: Scalar) = "convert", Some(1), Pure, Any, Cheap, PerVector, OfArguments;
+        /// Element by element to another scalar type of equal width, by bits.
+        Bitcast(to: Scalar) = "bitcast", Some(1), Pure, Any, Cheap, PerVector, OfArguments;
+    }
 
-    ArrayExtent(a, axis)          => "extent",            Some(0),          Query(QueryOp::ArrayExtent(*a, *axis)),              Pure,             Any,          Cheap,          PerVector,    OfArguments;
-    ArrayStride(a, axis)          => "stride",            Some(0),          Query(QueryOp::ArrayStride(*a, *axis)),              Pure,             Lowered,      Cheap,          PerVector,    OfArguments;
-    RandomKey                     => "random_key",        Some(0),          Query(QueryOp::RandomKey),                           Pure,             Lowered,      Moderate,       PerVector,    OfArguments;
-    Iteration                     => "iteration",         Some(0),          Query(QueryOp::Iteration),                           Pure,             Intermediate, Moderate,       PerVector,    PerThread;
-    AssumeRange(lo, hi)           => "assume_range",      Some(2),          Hint(HintOp::AssumeRange(*lo, *hi)),                 Pure,             Frontend,     Cheap,          PerVector,    OfArguments;
-    Unique(count)                 => "unique",            Some(1),          Hint(HintOp::Unique(*count)),                        Pure,             Frontend,     Cheap,          PerVector,    OfArguments;
-    Cache(field)                  => "cache",             Some(0),          Hint(HintOp::Cache(*field)),                         Writes,           Frontend,     Moderate,       Never,        OfArguments;
+    /// Composes or decomposes an aggregate.
+    class Component(ComponentOp<'a>) {
+        /// One scalar in every component of a vector or matrix.
+        Splat(ty: Type) = "splat", Some(1), Pure, Any, Cheap, PerVector, OfArguments;
+        /// A vector or matrix from its scalars, a struct from its fields.
+        Compose(ty: Type) = "compose", None, Pure, Any, Cheap, PerVector, OfArguments;
+        /// Component of a vector or matrix, field of a struct.
+        Extract(component: u32) = "extract", Some(1), Pure, Any, Cheap, PerVector, OfArguments;
+        /// `(aggregate, component)`.
+        Insert(component: u32) = "insert", Some(2), Pure, Frontend, Cheap, PerVector, OfArguments;
+        /// `(vector or matrix, index)`; zero outside.
+        ExtractDyn = "extract", Some(2), Pure, Any, Moderate, PerVector, OfArguments;
+        /// `(vector or matrix, index, scalar)`; unchanged outside.
+        InsertDyn = "insert", Some(3), Pure, Any, Moderate, PerVector, OfArguments;
+        /// A vector of the listed components of a vector.
+        Shuffle(mask: SmallVec<[u8; 4]> as borrowed) = "shuffle", Some(1), Pure, Frontend, Cheap, PerVector, OfArguments;
+    }
 
-    Load(a)                       => "load",              None,             Access(AccessOp::Load, a),                           Reads,            Any,          PlainAccess,    LocalAccess,  OfMemory;
-    Store(a)                      => "store",             None,             Access(AccessOp::Store, a),                          Writes,           Any,          PlainAccess,    LocalAccess,  OfArguments;
-    Atomic(op, a)                 => "atomic",            None,             Access(AccessOp::Atomic(*op), a),                    Writes,           Any,          Moderate,       Never,        PerThread;
-    CompareExchange(a)            => "cmpxchg",           None,             Access(AccessOp::CompareExchange, a),                Writes,           Any,          Moderate,       Never,        PerThread;
-    Cell(op, field)               => op.name(),           None,             Cell(*op, *field),                                   op.effect(),      Frontend,     Moderate,       Never,        PerThread;
-    TreeAccess(op, tree, node)    => op.name(),           None,             TreeAccess(*op, *tree, *node),                       op.effect(),      Intermediate, Moderate,       Never,        PerThread;
+    /// A number that is known at launch.
+    class Query(QueryOp) {
+        /// Extent of an axis of an array, `i64`.
+        ArrayExtent(array: Array, axis: u8) = "extent", Some(0), Pure, Any, Cheap, PerVector, OfArguments;
+        /// Distance in bytes between neighbours along an axis of an array, `i64`. Only after lowering.
+        ArrayStride(array: Array, axis: u8) = "stride", Some(0), Pure, Lowered, Cheap, PerVector, OfArguments;
+        /// The task's key for random bits, `u64`; see `docs/ir.md`. Only after lowering.
+        RandomKey = "random_key", Some(0), Pure, Lowered, Moderate, PerVector, OfArguments;
+        /// The row-major number of the iteration a task's function runs, `i64`. Only in tasks.
+        Iteration = "iteration", Some(0), Pure, Intermediate, Moderate, PerVector, PerThread;
+    }
 
-    MemLoad(space, ty)            => "memload",           None,             Memory(MemoryOp::Load(*space, *ty)),                 Reads,            Lowered,      PlainAccess,    MemoryAccess, OfMemory;
-    MemStore(space)               => "memstore",          None,             Memory(MemoryOp::Store(*space)),                     Writes,           Lowered,      PlainAccess,    MemoryAccess, OfArguments;
-    MemAtomic(op, space, sharing) => "mematomic",         Some(2),          Memory(MemoryOp::Atomic(*op, *space, *sharing)),     Writes,           Lowered,      sharing.cost(), LaneByLane,   PerThread;
-    MemCompareExchange(space)     => "memcmpxchg",        Some(3),          Memory(MemoryOp::CompareExchange(*space)),           Writes,           Lowered,      Atomic,         LaneByLane,   PerThread;
-    LoadInterleaved(rows)         => "load.interleaved",  None,             Memory(MemoryOp::LoadInterleaved(rows)),             Reads,            Lowered,      PlainAccess,    Never,        PerThread;
-    StoreInterleaved(rows)        => "store.interleaved", None,             Memory(MemoryOp::StoreInterleaved(rows)),            Writes,           Lowered,      PlainAccess,    Never,        OfArguments;
-    AddInterleaved(spaces)        => "add.interleaved",   None,             Memory(MemoryOp::AddInterleaved(spaces)),            Writes,           Lowered,      Update,         Never,        OfArguments;
+    /// A hint to the compiler.
+    class Hint(HintOp) {
+        /// `(value, base)`: the value. Hint: it is in `base + lo .. base + hi`. Code is correct in any case.
+        AssumeRange(lo: i64, hi: i64) = "assume_range", Some(2), Pure, Frontend, Cheap, PerVector, OfArguments;
+        /// The value. Hint: it is another one in every iteration of the parallel loop, and if there is a count, the values of all
+        /// iterations are the numbers below it. A wrong hint is a data race.
+        Unique(count: Option<u64>) = "unique", Some(1), Pure, Frontend, Cheap, PerVector, OfArguments;
+        /// Hint: the enclosing loop should keep the field's elements in a scratchpad.
+        Cache(field: Field) = "cache", Some(0), Writes, Frontend, Moderate, Never, OfArguments;
+    }
 
-    If                            => "if",                Some(1),          Control(ControlOp::If),                              Control,          Any,          Moderate,       Branching,    OfArguments;
-    Loop(label)                   => "loop",              None,             Control(ControlOp::Loop(*label)),                    Control,          Any,          Moderate,       Branching,    OfArguments;
-    For(label, kind)              => "for",               None,             Control(ControlOp::For(*label, *kind)),              Control,          Any,          Moderate,       Branching,    OfArguments;
-    Block(label)                  => "block",             Some(0),          Control(ControlOp::Block(*label)),                   Control,          Any,          Moderate,       Branching,    OfArguments;
-    ForEach(label, domain, hints) => "foreach",           None,             Control(ControlOp::ForEach(*label, domain, *hints)), Control,          Frontend,     Moderate,       Never,        OfArguments;
-    Call(func)                    => "call",              None,             Call(*func),                                         Control,          Any,          Moderate,       LaneByLane,   PerThread;
+    /// An access of bytes.
+    class Memory(MemoryOp<'a>) {
+        /// Bytes to value: `(offset: i64)`. Only after lowering. A vector may have an offset for each lane (`i64`
+        /// or `i32`), followed by an optional mask: inactive lanes give 0.
+        MemLoad(space: Space, ty: Type) = "memload", None, Reads, Lowered, PlainAccess, MemoryAccess, OfMemory;
+        /// `(offset: i64, value)`. Only after lowering. Vectors as in `MemLoad`; lanes are stored in order.
+        MemStore(space: Space) = "memstore", None, Writes, Lowered, PlainAccess, MemoryAccess, OfArguments;
+        /// `(offset: i64, operand)`, gives the old value. Only after lowering.
+        MemAtomic(op: AtomicOp, space: Space, sharing: Sharing) = "mematomic", Some(2), Writes, Lowered, sharing.cost(), LaneByLane, PerThread;
+        /// `(offset: i64, expected, new)`, gives the old value. Only after lowering.
+        MemCompareExchange(space: Space) = "memcmpxchg", Some(3), Writes, Lowered, Atomic, LaneByLane, PerThread;
+        /// `(offset: i64, optional mask)`: a vector for each column; inactive lanes give 0. Bytes between columns
+        /// may be read as well. Only after lowering.
+        LoadInterleaved(rows: Interleaved as borrowed) = "load.interleaved", None, Reads, Lowered, PlainAccess, Never, PerThread;
+        /// `(offset: i64, a vector for each column, optional mask)`. Only after lowering.
+        StoreInterleaved(rows: Interleaved as borrowed) = "store.interleaved", None, Writes, Lowered, PlainAccess, Never, OfArguments;
+        /// `(offsets, vectors..., optional mask)`: every lane in order adds its numbers to consecutive numbers
+        /// that start at its offset; each has its space. No other thread accesses them at the same time. Only
+        /// after lowering.
+        AddInterleaved(spaces: SmallVec<[Space; 4]> as borrowed) = "add.interleaved", None, Writes, Lowered, Update, Never, OfArguments;
+    }
 
-    Random                        => "random",            Some(0),          Random,                                              Writes,           Frontend,     Moderate,       Never,        PerThread;
-    Thread(op)                    => op.name(),           Some(op.arity()), Thread(*op),                                         op.info().effect, Any,          op.cost(),      op.lanes(),   op.info().uniform;
-    Print(message)                => "print",             None,             Check(CheckOp::Print(*message)),                     Writes,           Frontend,     Moderate,       Never,        OfArguments;
-    Assert(message)               => "assert",            None,             Check(CheckOp::Assert(*message)),                    Writes,           Frontend,     Moderate,       Never,        OfArguments;
-    CheckIndex(len)               => "check_index",       Some(1),          Check(CheckOp::Index(*len)),                         Writes,           Frontend,     Moderate,       Never,        OfArguments;
-    Report(site)                  => "report",            None,             Check(CheckOp::Report(*site)),                       Writes,           Lowered,      Free,           LaneByLane,   OfArguments;
+    /// An operation that owns regions.
+    class Control(ControlOp<'a>) {
+        /// `(condition)`; regions then, else; results by `yield`.
+        If = "if", Some(1), Control, Any, Moderate, Branching, OfArguments;
+        /// Runs its region again on `continue`, ends on `break`. Arguments start the region's parameters.
+        Loop(label: Label) = "loop", None, Control, Any, Moderate, Branching, OfArguments;
+        /// `(lo, hi, step, initial...)`; region parameters are the index and the carried values, which `continue`
+        /// passes on; `break` leaves with values, and at the end of the range the results are the carried values.
+        For(label: Label, kind: ForKind) = "for", None, Control, Any, Moderate, Branching, OfArguments;
+        /// `break` leaves it with values, and so does `yield` at its end.
+        Block(label: Label) = "block", Some(0), Control, Any, Moderate, Branching, OfArguments;
+        /// Iterations in parallel; only at the top level of a kernel. Region parameters: one index per axis.
+        ForEach(label: Label, domain: Domain as borrowed, hints: LoopHints) = "foreach", None, Control, Frontend, Moderate, Never, OfArguments;
+    }
+
+    /// A check or a message.
+    class Check(CheckOp) {
+        /// Arguments fill the holes of the message.
+        Print(message: Message) = "print", None, Writes, Frontend, Moderate, Never, OfArguments;
+        /// `(condition, holes...)`; a false condition fails the launch and ends the iteration.
+        Assert(message: Message) = "assert", None, Writes, Frontend, Moderate, Never, OfArguments;
+        /// `(index)`: reports an index outside `0..len` of a vector or local array.
+        CheckIndex(len: u32) = "check_index", Some(1), Writes, Frontend, Moderate, Never, OfArguments;
+        /// Reports a problem at run time, with the arguments. Only after lowering.
+        Report(site: Site) = "report", None, Writes, Lowered, Free, LaneByLane, OfArguments;
+    }
+
+    // Operations with a class of their own, or one that is not an enum.
+    others {
+        /// A constant.
+        Const(imm: Imm) => Constant(*imm), "const", Some(0), Pure, Any, Free, PerVector, OfArguments;
+        /// The elements of a value become one.
+        Reduce(op: ReduceOp) => Reduce(*op), "reduce", Some(1), Pure, Any, Moderate, PerVector, OfArguments;
+        /// Linear algebra on vectors and matrices.
+        Algebra(op: AlgebraOp) => Algebra(*op), op.name(), Some(op.arity()), Pure, Frontend, Moderate, PerVector, OfArguments;
+        /// `indices, dynamic steps`.
+        Load(access: Access) => Access(AccessOp::Load, access), "load", None, Reads, Any, PlainAccess, LocalAccess, OfMemory;
+        /// `indices, dynamic steps, value`.
+        Store(access: Access) => Access(AccessOp::Store, access), "store", None, Writes, Any, PlainAccess, LocalAccess, OfArguments;
+        /// `indices, dynamic steps, operand`, gives the old value. Component by component on aggregates.
+        Atomic(op: AtomicOp, access: Access) => Access(AccessOp::Atomic(*op), access), "atomic", None, Writes, Any, Moderate, Never, PerThread;
+        /// `indices, dynamic steps, expected, new`, gives the old value; scalars only, compared by bits.
+        CompareExchange(access: Access) => Access(AccessOp::CompareExchange, access), "cmpxchg", None, Writes, Any, Moderate, Never, PerThread;
+        /// An operation on the cell of the field's node that holds an element.
+        Cell(op: CellOp, field: Field) => Cell(*op, *field), op.name(), None, op.effect(), Frontend, Moderate, Never, PerThread;
+        /// A step from the root of a tree to a cell; all numbers are `i64`. Only after lowering.
+        TreeAccess(op: TreeAccessOp, tree: Tree, node: Node) => TreeAccess(*op, *tree, *node), op.name(), None, op.effect(), Intermediate, Moderate, Never, PerThread;
+        /// A call: `(arguments...)`.
+        Call(func: Func) => Call(*func), "call", None, Control, Any, Moderate, LaneByLane, PerThread;
+        /// 64 random bits, `u64`.
+        Random => Random, "random", Some(0), Writes, Frontend, Moderate, Never, PerThread;
+        /// An operation of the threads of a block.
+        Thread(op: ThreadOp) => Thread(*op), op.name(), Some(op.arity()), op.info().effect, Any, op.cost(), op.lanes(), op.info().uniform;
+    }
 }
 
 impl Op {

@@ -1,7 +1,8 @@
 //! Groups of numbers with a shared exponent.
 //!
 //! With `d` digits, a fraction `F` and the exponent's code `E`, a number is `F * 2^(1 - d) * 2^(E - bias)`. The exponent
-//! is that of the number with the largest magnitude, such that all fractions fit after rounding.
+//! is the smallest one with which every number fits into its fraction after rounding. So a group that is stored again keeps
+//! its numbers.
 
 use super::format::FloatFormat;
 use super::number::{extend, power, truncate};
@@ -28,6 +29,12 @@ impl Part {
             negative,
             magnitude: if is_zero { 0 } else { magnitude },
         }
+    }
+
+    /// The exponent of the number, rounded to the digits of its fraction; biased as in the compute type.
+    fn exponent(&self, compute: FloatFormat) -> u64 {
+        let half = (1u64 << (compute.digits + 1 - self.digits)) >> 1;
+        (self.magnitude + half) >> compute.digits
     }
 
     /// The number as an integer: in units of the last digit for the exponent `top`, biased as in the compute type.
@@ -76,11 +83,7 @@ pub fn encode_shared(
     let compute = FloatFormat::of(values.first().map_or(Scalar::F32, |v| v.ty));
     let parts = members.iter().zip(values);
     let parts: SmallVec<[Part; 4]> = parts.map(|(m, v)| Part::new(*m, *v, compute)).collect();
-    let least = parts.iter().map(|p| p.digits).min().unwrap_or(1);
-    // The exponent of a number that is rounded to the digits of the shortest fraction.
-    let half = (1u64 << (compute.digits + 1 - least)) >> 1;
-    let top = |magnitude: u64| (magnitude + half) >> compute.digits;
-    let largest = top(parts.iter().map(|p| p.magnitude).max().unwrap_or(0));
+    let largest = parts.iter().map(|p| p.exponent(compute)).max().unwrap_or(0);
     let ones = (1u64 << exponent_bits) - 1;
     let rebias = compute.bias() - (ones >> 1);
     if largest <= rebias {
@@ -91,7 +94,7 @@ pub fn encode_shared(
         if !special {
             return part.fraction(compute, largest);
         }
-        let too_large = top(part.magnitude) >= rebias + ones;
+        let too_large = part.exponent(compute) >= rebias + ones;
         let is_nan = part.magnitude > compute.infinity();
         part.with_sign(u64::from(too_large && !is_nan))
     };

@@ -186,13 +186,13 @@ impl<'a> BodyPrinter<'a> {
     fn memory(&mut self, name: &str, op: MemoryOp<'_>, args: &[Value]) -> fmt::Result {
         self.out.push_str(name);
         match op {
-            MemoryOp::Load(space, _)
-            | MemoryOp::Store(space)
-            | MemoryOp::CompareExchange(space) => {
+            MemoryOp::MemLoad(space, _)
+            | MemoryOp::MemStore(space)
+            | MemoryOp::MemCompareExchange(space) => {
                 self.out.push(' ');
                 self.space(&space)?;
             }
-            MemoryOp::Atomic(op, space, sharing) => {
+            MemoryOp::MemAtomic(op, space, sharing) => {
                 self.out.push_str(match sharing {
                     Sharing::Shared => "",
                     Sharing::Owned => ".owned",
@@ -307,7 +307,7 @@ impl<'a> BodyPrinter<'a> {
                 write!(self.out, ", {m}")?;
                 self.parenthesised(holes)
             }
-            CheckOp::Index(len) => {
+            CheckOp::CheckIndex(len) => {
                 self.keyword_list(name, args)?;
                 write!(self.out, " < {len}")
             }

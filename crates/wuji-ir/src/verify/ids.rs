@@ -1,11 +1,12 @@
 //! Verifies that everything an operation refers to exists, so that type rules may look it up.
 
 use super::MAX_COMPONENTS;
-use crate::entities::{Node, Tree};
+use crate::entities::{Array, Field, Func, Label, Message, Node, Site, Tree};
 use crate::module::{Function, Module};
 use crate::ops::*;
-use crate::types::Type;
+use crate::types::{Imm, Scalar, Type};
 use cranelift_entity::{EntityRef, PrimaryMap};
+use smallvec::SmallVec;
 use std::fmt::Display;
 
 fn known<K: EntityRef + Display, V>(table: &PrimaryMap<K, V>, id: K) -> Result<(), String> {
@@ -16,74 +17,95 @@ fn known<K: EntityRef + Display, V>(table: &PrimaryMap<K, V>, id: K) -> Result<(
     }
 }
 
-pub(super) fn operation(m: &Module, f: &Function, op: &Op) -> Result<(), String> {
-    match op.class() {
-        OpClass::Constant(_)
-        | OpClass::Elementwise(_)
-        | OpClass::Reduce(_)
-        | OpClass::Algebra(_)
-        | OpClass::Random
-        | OpClass::Thread(_) => Ok(()),
-        OpClass::Component(op) => match op {
-            ComponentOp::Splat(ty) | ComponentOp::Compose(ty) => value_type(m, ty),
-            ComponentOp::Extract(_)
-            | ComponentOp::Insert(_)
-            | ComponentOp::ExtractDyn
-            | ComponentOp::InsertDyn
-            | ComponentOp::Shuffle(_) => Ok(()),
-        },
-        OpClass::Query(op) => match op {
-            QueryOp::ArrayExtent(a, _) | QueryOp::ArrayStride(a, _) => known(&m.arrays, a),
-            QueryOp::RandomKey | QueryOp::Iteration => Ok(()),
-        },
-        OpClass::Hint(op) => match op {
-            HintOp::AssumeRange(..) | HintOp::Unique(_) => Ok(()),
-            HintOp::Cache(id) => known(&m.fields, id),
-        },
-        OpClass::Access(_, a) => match a.place {
+/// An immediate of an operation: a part that is not a value.
+pub(crate) trait Immediate {
+    /// Verifies that what it refers to exists.
+    fn verify(&self, m: &Module, f: &Function) -> Result<(), String>;
+}
+
+/// Immediates that refer to nothing.
+macro_rules! plain {
+    ($($ty:ty),* $(,)?) => {
+        $(impl Immediate for $ty {
+            fn verify(&self, _: &Module, _: &Function) -> Result<(), String> {
+                Ok(())
+            }
+        })*
+    };
+}
+
+plain!(u8, u32, i64, Option<u64>, SmallVec<[u8; 4]>);
+plain!(
+    Imm, Scalar, UnOp, BinOp, CmpOp, ReduceOp, AlgebraOp, AtomicOp, CellOp, ThreadOp, Sharing
+);
+// Labels are verified with the regions around them, and nodes with their trees.
+plain!(Label, ForKind, LoopHints, TreeAccessOp, Node);
+
+/// Immediates that are rows of a table of the module.
+macro_rules! entities {
+    ($($ty:ty: $table:ident),* $(,)?) => {
+        $(impl Immediate for $ty {
+            fn verify(&self, m: &Module, _: &Function) -> Result<(), String> {
+                known(&m.$table, *self)
+            }
+        })*
+    };
+}
+
+entities!(Array: arrays, Field: fields, Func: funcs, Message: messages, Site: sites, Tree: trees);
+
+impl Immediate for Type {
+    fn verify(&self, m: &Module, _: &Function) -> Result<(), String> {
+        value_type(m, *self)
+    }
+}
+
+impl Immediate for Access {
+    fn verify(&self, m: &Module, f: &Function) -> Result<(), String> {
+        match self.place {
             Place::Field(id) => known(&m.fields, id),
             Place::Array(id) => known(&m.arrays, id),
             Place::Local(id) => known(&f.locals, id),
             Place::Temp(id) => known(&m.temps, id),
-        },
-        OpClass::Cell(_, id) => known(&m.fields, id),
-        OpClass::TreeAccess(_, tree, node) => walk(m, tree, node),
-        OpClass::Memory(op) => memory_op(m, op),
-        OpClass::Control(op) => match op {
-            ControlOp::ForEach(_, Domain::Field(id), _) => known(&m.fields, *id),
-            ControlOp::ForEach(_, Domain::Range { .. }, _)
-            | ControlOp::If
-            | ControlOp::Block(_)
-            | ControlOp::Loop(_)
-            | ControlOp::For(..) => Ok(()),
-        },
-        OpClass::Call(id) => known(&m.funcs, id),
-        OpClass::Check(op) => match op {
-            CheckOp::Print(id) | CheckOp::Assert(id) => known(&m.messages, id),
-            CheckOp::Index(_) => Ok(()),
-            CheckOp::Report(id) => known(&m.sites, id),
-        },
+        }
     }
 }
 
-fn memory_op(m: &Module, op: MemoryOp<'_>) -> Result<(), String> {
-    match op {
-        MemoryOp::Load(space, ty) => {
-            value_type(m, ty)?;
-            memory(m, &space)
-        }
-        MemoryOp::Store(space)
-        | MemoryOp::Atomic(_, space, _)
-        | MemoryOp::CompareExchange(space) => memory(m, &space),
-        MemoryOp::LoadInterleaved(rows) | MemoryOp::StoreInterleaved(rows) => {
-            rows.columns.iter().try_for_each(|(s, _)| memory(m, s))?;
-            one_origin(rows.columns.iter().map(|(s, _)| *s))
-        }
-        MemoryOp::AddInterleaved(spaces) => {
-            spaces.iter().try_for_each(|s| memory(m, s))?;
-            one_origin(spaces.iter().copied())
+impl Immediate for Domain {
+    fn verify(&self, m: &Module, _: &Function) -> Result<(), String> {
+        match self {
+            Domain::Field(id) => known(&m.fields, *id),
+            Domain::Range { .. } => Ok(()),
         }
     }
+}
+
+impl Immediate for Space {
+    fn verify(&self, m: &Module, _: &Function) -> Result<(), String> {
+        memory(m, self)
+    }
+}
+
+impl Immediate for Interleaved {
+    fn verify(&self, m: &Module, _: &Function) -> Result<(), String> {
+        self.columns.iter().try_for_each(|(s, _)| memory(m, s))?;
+        one_origin(self.columns.iter().map(|(s, _)| *s))
+    }
+}
+
+impl Immediate for SmallVec<[Space; 4]> {
+    fn verify(&self, m: &Module, _: &Function) -> Result<(), String> {
+        self.iter().try_for_each(|s| memory(m, s))?;
+        one_origin(self.iter().copied())
+    }
+}
+
+pub(super) fn operation(m: &Module, f: &Function, op: &Op) -> Result<(), String> {
+    op.verify_immediates(m, f)?;
+    if let Op::TreeAccess(_, tree, node) = op {
+        walk(m, *tree, *node)?;
+    }
+    Ok(())
 }
 
 /// A row of interleaved numbers has one offset.

@@ -12,6 +12,7 @@ mod split;
 mod tables;
 
 pub use body::is_numbered;
+pub(crate) use ids::Immediate;
 
 use crate::diag::Result;
 use crate::module::Module;

@@ -499,8 +499,7 @@ fn exact_part(x: Imm, signed: bool) -> Exact {
     }
 }
 
-/// What a group stores: the smallest exponent with which the largest number fits into the shortest fraction, and the
-/// nearest fractions. `None` if a number is not finite or the exponent is too large.
+/// What a group stores: the smallest exponent with which each number fits into its fraction, and the nearest fractions. `None` if a number is not finite or the exponent is too large.
 fn exact_group(
     exponent_bits: u8,
     members: &[(u8, bool)],
@@ -514,10 +513,9 @@ fn exact_group(
     let exact = |(x, m): (&Imm, &(u8, bool))| exact_part(*x, m.1);
     let parts: Vec<Exact> = values.iter().zip(members).map(exact).collect();
     let digits = |m: &(u8, bool)| i32::from(m.0) - i32::from(m.1);
-    let least = members.iter().map(digits).min()?;
     let fits = |e: i32| {
-        let mut all = parts.iter();
-        all.all(|p| p.times_power(least - 1 - e).round().abs() < 1 << least)
+        let mut all = parts.iter().zip(members.iter().map(digits));
+        all.all(|(p, d)| p.times_power(d - 1 - e).round().abs() < 1 << d)
     };
     let bias = (1 << (exponent_bits - 1)) - 1;
     let is_zero = parts.iter().all(|p| p.m == 0) || fits(-bias);
@@ -571,6 +569,17 @@ fn check_group(exponent_bits: u8, members: &[(u8, bool)], values: &[Imm]) {
                 };
             assert_eq!(read(k), if is_subnormal { 0.0 } else { exact });
         }
+        let numbers: Vec<f64> = (0..members.len()).map(read).collect();
+        let stored: Vec<Imm> = numbers.iter().map(|x| Imm::float(compute, *x)).collect();
+        let (code, fractions) = encode_shared(exponent_bits, members, &stored);
+        for (k, (bits, signed)) in members.iter().enumerate() {
+            let again = decode_shared(exponent_bits, code, *bits, *signed, fractions[k], compute);
+            assert_eq!(
+                value(again),
+                numbers[k],
+                "stored again: {members:?} {values:?}"
+            );
+        }
         return;
     }
     assert_eq!(
@@ -582,8 +591,8 @@ fn check_group(exponent_bits: u8, members: &[(u8, bool)], values: &[Imm]) {
         let alone = value(*x).is_infinite()
             || exact_group(
                 exponent_bits,
-                members,
-                &vec![Imm::float(compute, value(*x).abs()); members.len()],
+                &members[k..=k],
+                &[Imm::float(compute, value(*x).abs())],
             )
             .is_none();
         let counts = members[k].1 || value(*x) > 0.0;

@@ -520,15 +520,15 @@ impl<'a, 'c, 'm> FunctionGen<'a, 'c, 'm> {
                 None => return Ok(()),
             },
             OpClass::Memory(op) => match op {
-                MemoryOp::Load(space, _) => self.mem_load(space, args, data.results[0])?,
-                MemoryOp::Store(space) => return self.mem_store(space, args),
-                MemoryOp::Atomic(op, space, Sharing::Shared) => {
+                MemoryOp::MemLoad(space, _) => self.mem_load(space, args, data.results[0])?,
+                MemoryOp::MemStore(space) => return self.mem_store(space, args),
+                MemoryOp::MemAtomic(op, space, Sharing::Shared) => {
                     self.shared_atomic(op, space, args, data.results[0])?
                 }
-                MemoryOp::Atomic(op, space, Sharing::Owned) => {
+                MemoryOp::MemAtomic(op, space, Sharing::Owned) => {
                     self.owned_atomic(op, space, args[0], args[1])?
                 }
-                MemoryOp::CompareExchange(space) => {
+                MemoryOp::MemCompareExchange(space) => {
                     self.mem_compare_exchange(space, args[0], args[1], args[2])?
                 }
                 MemoryOp::LoadInterleaved(rows) => {
@@ -548,7 +548,7 @@ impl<'a, 'c, 'm> FunctionGen<'a, 'c, 'm> {
             }
             OpClass::Call(callee) => return self.call(inst, callee),
             OpClass::Check(CheckOp::Report(site)) => return self.report(site.as_u32(), args),
-            OpClass::Check(CheckOp::Print(_) | CheckOp::Assert(_) | CheckOp::Index(_))
+            OpClass::Check(CheckOp::Print(_) | CheckOp::Assert(_) | CheckOp::CheckIndex(_))
             | OpClass::Algebra(_)
             | OpClass::Hint(_)
             | OpClass::Cell(..)

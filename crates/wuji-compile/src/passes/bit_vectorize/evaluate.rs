@@ -17,6 +17,8 @@ pub(super) struct Evaluator<'a> {
     /// Builds the new body.
     pub(super) b: Builder<'a>,
     pub(super) old: &'a Function,
+    /// The ranges of the indices of the loop.
+    pub(super) loop_ranges: FxHashMap<Value, (i128, i128)>,
     /// What the values of the old body are.
     pub(super) lanes: FxHashMap<Value, Lane>,
     /// The number of the word, as `i64`.
@@ -358,6 +360,11 @@ impl Evaluator<'_> {
             AccessOp::Store => match access.place {
                 Place::Field(field) => {
                     let (at, value) = args.split_at(rank);
+                    if access.guard == Guard::Checked && self.leaves(field, &data.args[..rank], at)
+                    {
+                        let name = &self.b.env.fields[field].name;
+                        return Err(format!("stores to `{name}` may be outside"));
+                    }
                     self.store((field, access), at, &value[0], mask)?;
                     Ok(None)
                 }

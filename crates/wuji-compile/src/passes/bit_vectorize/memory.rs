@@ -190,9 +190,6 @@ impl Evaluator<'_> {
         if shifted.by != 0 || shifted.period.is_some() {
             return Err(format!("stores to `{name}` are in two words at a time"));
         }
-        if self.leaves(field, indices) {
-            return Err(format!("stores to `{name}` may be outside"));
-        }
         let mut word = self.low_bits(value)?;
         if let Some(mask) = mask {
             let old = self.load_word(&shifted, 0)?;
@@ -213,16 +210,42 @@ impl Evaluator<'_> {
         Ok(())
     }
 
-    /// Whether some elements along the bits are outside of a field.
-    fn leaves(&self, field: Field, indices: &[Lane]) -> bool {
+    /// Whether some elements may be outside of a field. Only a loop over single bits can say which.
+    pub(super) fn leaves(&self, field: Field, indices: &[Value], lanes: &[Lane]) -> bool {
         let m = &self.b.env;
         let domain = m.fields[field].domain(&m.trees);
-        indices.iter().zip(domain).any(|(index, (lo, extent))| {
-            let Lane::Index(by) = index else { return false };
-            let moved = |c: i64| i128::from(c) + i128::from(*by);
-            let (from, to) = (moved(self.range.0), moved(self.range.1));
-            from < i128::from(lo) || to > i128::from(lo) + i128::from(extent)
+        let ends = |index: &Value, lane: &Lane| match lane {
+            Lane::Index(by) => {
+                let moved = |c: i64| i128::from(c) + i128::from(*by);
+                Some((moved(self.range.0), moved(self.range.1) - 1))
+            }
+            // A remainder by the length of the axis.
+            Lane::Periodic(p) => Some((0, i128::from(p.period) - 1)),
+            Lane::Const(_) | Lane::Uniform(_) | Lane::Bits(_) => self.range_of(*index),
+        };
+        let mut axes = indices.iter().zip(lanes).zip(domain);
+        axes.any(|((index, lane), (lo, extent))| {
+            let end = i128::from(lo) + i128::from(extent);
+            ends(index, lane).is_none_or(|(least, most)| least < lo.into() || most >= end)
         })
+    }
+
+    /// The range of a loop index, a constant, or their sum.
+    fn range_of(&self, v: Value) -> Option<(i128, i128)> {
+        if let Some(range) = self.loop_ranges.get(&v) {
+            return Some(*range);
+        }
+        if let Some(c) = self.old.constant(v).and_then(Imm::as_int) {
+            return Some((c, c));
+        }
+        let data = &self.old.insts[self.old.def(v)?];
+        if data.op != Op::Binary(BinOp::Add) {
+            return None;
+        }
+        let (a, b) = (self.range_of(data.args[0])?, self.range_of(data.args[1])?);
+        let (least, most) = (a.0 + b.0, a.1 + b.1);
+        let (lo, hi) = self.old.ty(v).as_scalar()?.int_range()?;
+        (least >= lo && most <= hi).then_some((least, most))
     }
 
     /// The lowest bit of a number, for each element.

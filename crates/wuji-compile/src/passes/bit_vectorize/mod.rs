@@ -13,6 +13,7 @@ mod evaluate;
 mod lanes;
 mod memory;
 
+use crate::analysis::loop_ranges::loop_ranges;
 use crate::passes::Cx;
 use crate::remark::{Decision, Remark};
 use evaluate::Evaluator;
@@ -226,6 +227,7 @@ impl Candidate {
     /// The body for a word.
     fn evaluate(&self, m: &mut Module, func: Func) -> std::result::Result<Function, Refusal> {
         let old = m.funcs[func].clone();
+        let loop_ranges = loop_ranges(m, func).into_iter().collect();
         let given = m.params.len();
         let (params, own) = old.params().split_at(given);
         let rank = match &self.kind {
@@ -265,6 +267,7 @@ impl Candidate {
         let mut evaluator = Evaluator {
             b,
             old: &old,
+            loop_ranges,
             lanes,
             counter,
             first: self.first,

@@ -170,7 +170,7 @@ impl Kept {
                 ComponentOp::ExtractDyn | ComponentOp::InsertDyn => cost(4.0 * n, 2.0 * n),
             },
             OpClass::Reduce(_) | OpClass::Algebra(_) => cost(3.0 * n, 2.0 * n),
-            OpClass::Memory(MemoryOp::Load(..) | MemoryOp::Store(_)) => {
+            OpClass::Memory(MemoryOp::MemLoad(..) | MemoryOp::MemStore(_)) => {
                 cost(whole, INTERLEAVED * n)
             }
             OpClass::Memory(_)

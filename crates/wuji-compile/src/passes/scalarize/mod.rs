@@ -378,7 +378,7 @@ impl Scalarizer<'_> {
             OpClass::Elementwise(_) if !self.kept.is_whole(self.old, data) => None,
             OpClass::Elementwise(_)
             | OpClass::Component(ComponentOp::Splat(_))
-            | OpClass::Memory(MemoryOp::Load(..))
+            | OpClass::Memory(MemoryOp::MemLoad(..))
                 if stays(self, results.first()) =>
             {
                 let args: Values = args.iter().map(|a| self.get_whole(*a)).collect();
@@ -388,7 +388,7 @@ impl Scalarizer<'_> {
                 let vector = self.get_whole(args[0]);
                 Some(Some(self.b.value(op.clone(), &[vector])))
             }
-            OpClass::Memory(MemoryOp::Store(_)) if stays(self, args.get(1)) => {
+            OpClass::Memory(MemoryOp::MemStore(_)) if stays(self, args.get(1)) => {
                 let args: Values = args.iter().map(|a| self.get_whole(*a)).collect();
                 self.b.push(op.clone(), &args);
                 Some(None)
@@ -445,13 +445,13 @@ impl Scalarizer<'_> {
                 algebra::lower(&mut self.b, op, &args)
             }
             OpClass::Access(op, a) => self.access(op, a, args),
-            OpClass::Memory(MemoryOp::Load(space, ty)) => self.mem_load(space, ty, args),
-            OpClass::Memory(MemoryOp::Store(space)) => self.mem_store(space, args),
-            OpClass::Memory(MemoryOp::Atomic(atomic, space, sharing)) => {
+            OpClass::Memory(MemoryOp::MemLoad(space, ty)) => self.mem_load(space, ty, args),
+            OpClass::Memory(MemoryOp::MemStore(space)) => self.mem_store(space, args),
+            OpClass::Memory(MemoryOp::MemAtomic(atomic, space, sharing)) => {
                 self.mem_atomic(atomic, space, sharing, args)
             }
             OpClass::Memory(
-                MemoryOp::CompareExchange(_)
+                MemoryOp::MemCompareExchange(_)
                 | MemoryOp::LoadInterleaved(_)
                 | MemoryOp::StoreInterleaved(_)
                 | MemoryOp::AddInterleaved(_),
@@ -463,7 +463,7 @@ impl Scalarizer<'_> {
             | OpClass::Call(_)
             | OpClass::Random
             | OpClass::Thread(_)
-            | OpClass::Check(CheckOp::Index(_) | CheckOp::Report(_)) => {
+            | OpClass::Check(CheckOp::CheckIndex(_) | CheckOp::Report(_)) => {
                 return self.control(inst, Lists::Flat);
             }
             OpClass::Control(_) => return self.control(inst, Lists::Whole),

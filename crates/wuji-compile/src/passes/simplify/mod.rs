@@ -490,7 +490,7 @@ impl<'a, 'c> Simplifier<'a, 'c> {
                 let exact = self.stores_exactly(access.place);
                 self.store(inst, spot, value[0], (sure, exact), needed);
             }
-            OpClass::Memory(MemoryOp::Store(space)) => {
+            OpClass::Memory(MemoryOp::MemStore(space)) => {
                 let value = data.args[1];
                 let spot = Spot::of_bytes(space, self.f.ty(value), data.args[0]);
                 self.store(inst, spot, value, (true, true), false);
@@ -504,7 +504,9 @@ impl<'a, 'c> Simplifier<'a, 'c> {
                 self.memory.write(self.m, self.f, spot, None, None);
                 self.keep(inst);
             }
-            OpClass::Memory(MemoryOp::Atomic(_, space, _) | MemoryOp::CompareExchange(space)) => {
+            OpClass::Memory(
+                MemoryOp::MemAtomic(_, space, _) | MemoryOp::MemCompareExchange(space),
+            ) => {
                 let ty = self.f.ty(data.args[1]);
                 let spot = Spot::of_bytes(space, ty, data.args[0]);
                 self.memory.write(self.m, self.f, spot, None, None);
@@ -519,7 +521,7 @@ impl<'a, 'c> Simplifier<'a, 'c> {
                 self.memory.new_stretch();
                 self.keep(inst);
             }
-            OpClass::Check(CheckOp::Index(len)) => {
+            OpClass::Check(CheckOp::CheckIndex(len)) => {
                 let len = i128::from(len);
                 let index = self.f.constant(data.args[0]).and_then(Imm::as_int);
                 if index.is_some_and(|i| (0..len).contains(&i)) && self.cx.fuel() {
@@ -542,7 +544,7 @@ impl<'a, 'c> Simplifier<'a, 'c> {
             | OpClass::Cell(..)
             | OpClass::Hint(_)
             | OpClass::Memory(
-                MemoryOp::Load(..)
+                MemoryOp::MemLoad(..)
                 | MemoryOp::LoadInterleaved(_)
                 | MemoryOp::StoreInterleaved(_)
                 | MemoryOp::AddInterleaved(_),

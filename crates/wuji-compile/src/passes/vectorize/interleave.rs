@@ -113,15 +113,15 @@ impl Finder<'_> {
         let data = &self.f.insts[inst];
         if let OpClass::Memory(op) = data.op.class() {
             match op {
-                MemoryOp::Load(space, ty) => {
+                MemoryOp::MemLoad(space, ty) => {
                     self.touch(space, false);
                     self.access(inst, space, ty, false);
                 }
-                MemoryOp::Store(space) => {
+                MemoryOp::MemStore(space) => {
                     let key = self.key(space, data.args[0], self.f.ty(data.args[1]), true);
                     self.store(inst, space, key);
                 }
-                MemoryOp::Atomic(_, space, _) | MemoryOp::CompareExchange(space) => {
+                MemoryOp::MemAtomic(_, space, _) | MemoryOp::MemCompareExchange(space) => {
                     self.touch(space, true);
                 }
                 MemoryOp::AddInterleaved(spaces) => {

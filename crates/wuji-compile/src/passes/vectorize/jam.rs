@@ -132,13 +132,13 @@ impl Facts<'_> {
             | OpClass::Component(_)
             | OpClass::Reduce(_)
             | OpClass::Query(_)
-            | OpClass::Memory(MemoryOp::Load(..)) => {
+            | OpClass::Memory(MemoryOp::MemLoad(..)) => {
                 if data.args.iter().any(|a| self.varying.contains(a)) {
                     self.varying.extend(data.results.iter().copied());
                 }
                 Some(())
             }
-            OpClass::Memory(MemoryOp::Store(_)) => (!before_guard).then_some(()),
+            OpClass::Memory(MemoryOp::MemStore(_)) => (!before_guard).then_some(()),
             OpClass::Control(ControlOp::For(label, ForKind::Serial)) if !before_guard => {
                 self.sum(data, label)
             }

@@ -193,11 +193,11 @@ fn used_fields(f: &Function) -> Option<FxHashSet<Field>> {
             return;
         };
         match op {
-            MemoryOp::Store(Space::Tree(..)) => {}
-            MemoryOp::Load(space, _)
-            | MemoryOp::Store(space)
-            | MemoryOp::Atomic(_, space, _)
-            | MemoryOp::CompareExchange(space) => touch(&space),
+            MemoryOp::MemStore(Space::Tree(..)) => {}
+            MemoryOp::MemLoad(space, _)
+            | MemoryOp::MemStore(space)
+            | MemoryOp::MemAtomic(_, space, _)
+            | MemoryOp::MemCompareExchange(space) => touch(&space),
             MemoryOp::LoadInterleaved(rows) | MemoryOp::StoreInterleaved(rows) => {
                 rows.columns.iter().for_each(|(space, _)| touch(space));
             }

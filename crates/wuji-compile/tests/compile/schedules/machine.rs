@@ -159,7 +159,7 @@ impl Thread<'_> {
                 | OpClass::Random
                 | OpClass::Thread(_)
                 | OpClass::Check(
-                    CheckOp::Print(_) | CheckOp::Assert(_) | CheckOp::Index(_),
+                    CheckOp::Print(_) | CheckOp::Assert(_) | CheckOp::CheckIndex(_),
                 )) => {
                     panic!("{op:?} is not used by allocators")
                 }
@@ -180,8 +180,8 @@ impl Thread<'_> {
     fn access(&self, op: MemoryOp<'_>, args: &[Imm]) -> Vec<Imm> {
         let at = args[0].as_int().unwrap() as i64;
         let space = match op {
-            MemoryOp::Load(s, _) | MemoryOp::Store(s) => s,
-            MemoryOp::Atomic(_, s, _) | MemoryOp::CompareExchange(s) => s,
+            MemoryOp::MemLoad(s, _) | MemoryOp::MemStore(s) => s,
+            MemoryOp::MemAtomic(_, s, _) | MemoryOp::MemCompareExchange(s) => s,
             MemoryOp::LoadInterleaved(_)
             | MemoryOp::StoreInterleaved(_)
             | MemoryOp::AddInterleaved(_) => panic!("{op:?} is not used by allocators"),
@@ -205,18 +205,18 @@ fn apply(memory: &mut Memory, op: MemoryOp<'_>, at: i64, args: &[Imm]) -> Vec<Im
     let old = memory.get(&at).copied().unwrap_or(0);
     let seen = |ty: Scalar| vec![Imm::from_bits(ty, old)];
     match op {
-        MemoryOp::Load(_, ty) => seen(ty.as_scalar().unwrap()),
-        MemoryOp::Store(_) => {
+        MemoryOp::MemLoad(_, ty) => seen(ty.as_scalar().unwrap()),
+        MemoryOp::MemStore(_) => {
             memory.insert(at, args[1].bits());
             vec![]
         }
-        MemoryOp::Atomic(op, ..) => {
+        MemoryOp::MemAtomic(op, ..) => {
             let (ty, value) = (args[1].ty, args[1]);
             let now = eval::combine(op, Imm::from_bits(ty, old), value).unwrap();
             memory.insert(at, now.bits());
             seen(ty)
         }
-        MemoryOp::CompareExchange(_) => {
+        MemoryOp::MemCompareExchange(_) => {
             if old == args[1].bits() {
                 memory.insert(at, args[2].bits());
             }
