@@ -240,6 +240,53 @@ def test_a_sparse_grid() -> None:
     assert first.grad.to_numpy().sum() == pytest.approx(expected, rel=1e-5)
 
 
+def test_an_element_that_an_iteration_stores_tests_and_stores_again() -> None:
+    v = ti.Vector.field(2, ti.f64, (3, 4), needs_grad=True)
+    loss = ti.field(ti.f64, (), needs_grad=True)
+
+    @ti.kernel
+    def walls(t: ti.i32):
+        for i in range(4):
+            v[t + 1, i] = v[t, i] * 1.5
+            v[t + 1, i][1] -= 0.1
+            if i < 2 and v[t + 1, i][0] < 0:
+                v[t + 1, i][0] = 0.25
+            v[t + 1, i][1] = ti.max(v[t + 1, i][1], -0.5)
+            n = v[t + 1, i].norm()
+            if n > 0.8:
+                v[t + 1, i] *= 0.8 / n
+
+    @ti.kernel
+    def total():
+        for i in range(4):
+            loss[None] += (i + 1) * (v[2, i][0] + 0.5 * v[2, i][1] ** 2)
+
+    start = np.array([[-0.3, 0.2], [0.4, -0.9], [0.7, 0.6], [-0.2, 0.1]])
+
+    def run(x: np.ndarray) -> float:
+        v.fill(0.0)
+        for i in range(4):
+            v[0, i] = x[i]
+        loss[None] = 0.0
+        walls(0)
+        walls(1)
+        total()
+        return loss[None]
+
+    run(start)
+    loss[None] = 0.0
+    with ti.ad.Tape(loss):
+        walls(0)
+        walls(1)
+        total()
+    found = v.grad.to_numpy()[0]
+    for k in np.ndindex(start.shape):
+        step = np.zeros_like(start)
+        step[k] = 1e-6
+        expected = (run(start + step) - run(start - step)) / 2e-6
+        assert found[k] == pytest.approx(expected, rel=1e-6, abs=1e-7)
+
+
 def test_a_loop_that_overwrites_what_its_gradient_needs_is_refused() -> None:
     x, y = (ti.field(ti.f64, 3, needs_grad=True) for _ in range(2))
     loss = ti.field(ti.f64, (), needs_grad=True)
@@ -248,9 +295,8 @@ def test_a_loop_that_overwrites_what_its_gradient_needs_is_refused() -> None:
     def both():
         for i in x:
             a = x[i]
-            if a > 0.0:
-                x[i] = ti.sin(a)
-            y[i] = x[i] * x[i]
+            x[i] = ti.sin(a)
+            y[i] = x[0] * x[0]
 
     with pytest.raises(ti.WujiError, match="W0736"), ti.ad.Tape(loss):
         both()

@@ -91,6 +91,14 @@ impl<'f> Dependences<'f> {
         Pair::new(self, &[], 0).is_possible(a, b, None)
     }
 
+    /// Whether two accesses of the same field can reach the same element while a region that both are in runs once.
+    pub fn may_meet(&mut self, a: Access<'_>, b: Access<'_>, region: Region) -> bool {
+        let mut loops = self.loops_in(region);
+        loops.reverse();
+        let equal = loops.len();
+        Pair::new(self, &loops, equal).is_possible(a, b, None)
+    }
+
     /// The loops around both, from the outermost.
     fn common_loops(&self, a: Inst, b: Inst) -> Vec<Inst> {
         let (mut around, others) = (self.loops_around(a), self.loops_around(b));

@@ -9,8 +9,9 @@ use crate::rewrite::{Structure, Substitution, combine, sweep};
 use wuji_ir::Result;
 use wuji_ir::build::Builder;
 use wuji_ir::entities::{Inst, Local, Region, Value};
-use wuji_ir::module::{Env, Function, LocalData, LocalRole, Values};
-use wuji_ir::ops::{Access, AccessOp, Op, OpClass, Place};
+use wuji_ir::module::{Env, Function, LocalData, LocalRole, Term, Values};
+use wuji_ir::ops::{Access, AccessOp, BinOp, CmpOp, Op, OpClass, Place};
+use wuji_ir::types::Scalar;
 
 /// Promotes the elements that serial loops update, in a function in normal form.
 pub(super) fn promote_elements(env: &mut Env, f: &mut Function) -> Result<()> {
@@ -19,19 +20,22 @@ pub(super) fn promote_elements(env: &mut Env, f: &mut Function) -> Result<()> {
         return Ok(());
     }
     for element in &found {
-        promote_element(env, f, element);
+        promote_element(env, f, element, &mut Substitution::new());
     }
     promote_function(env, f)?;
     sweep(f);
     Ok(())
 }
 
-/// A place of which the iterations of a parallel loop access only their own element.
-struct Element {
-    control: Inst,
-    place: Place,
-    name: String,
-    accesses: Vec<Inst>,
+/// An element that a variable can take the place of while a region runs.
+pub(super) struct Element {
+    pub region: Region,
+    pub place: Place,
+    pub address: Values,
+    pub name: String,
+    pub accesses: Vec<Inst>,
+    /// Whether the indices are known to be in range.
+    pub is_inside: bool,
 }
 
 fn elements(env: &Env, f: &Function) -> Vec<Element> {
@@ -46,7 +50,8 @@ fn elements(env: &Env, f: &Function) -> Vec<Element> {
         let Place::Field(field) = place else {
             continue;
         };
-        let body: Vec<Inst> = f.insts_in(f.insts[control].regions[0]).collect();
+        let region = f.insts[control].regions[0];
+        let body: Vec<Inst> = f.insts_in(region).collect();
         let accesses: Vec<Inst> = (body.iter().copied())
             .filter(|i| f.insts[*i].op.access().is_some_and(|a| a.place == place))
             .collect();
@@ -55,15 +60,17 @@ fn elements(env: &Env, f: &Function) -> Vec<Element> {
             && is_updated_in_loop(f, &structure, control, &accesses)
         {
             out.push(Element {
-                control,
+                region,
                 place,
+                address: f.regions[region].params.as_slice().into(),
                 name: env.fields[field].name.clone(),
                 accesses,
+                is_inside: true,
             });
         }
     }
     // The set has no order.
-    out.sort_by_key(|e| (e.control, e.accesses.first().copied()));
+    out.sort_by_key(|e| (e.region, e.accesses.first().copied()));
     out
 }
 
@@ -127,44 +134,94 @@ fn is_updated_in_loop(
     accesses.iter().any(|i| writes(i) && is_in_loop(*i)) && accesses.iter().any(loads)
 }
 
-/// Loads the element into a variable, replaces it, and stores it at the end.
-fn promote_element(env: &mut Env, f: &mut Function, element: &Element) {
-    let Place::Field(field) = element.place else {
-        return;
-    };
+/// Loads the element into a variable, replaces it, and stores it at the end. An element that is outside stays 0.
+pub(super) fn promote_element(
+    env: &mut Env,
+    f: &mut Function,
+    element: &Element,
+    replaced: &mut Substitution,
+) {
+    let Element {
+        region: home,
+        place,
+        address,
+        ..
+    } = element;
     let local = f.locals.push(LocalData {
         name: element.name.clone(),
-        ty: env.fields[field].elem,
+        ty: env.place_elem(f, *place).0,
         len: None,
         shared: false,
         role: LocalRole::Variable,
     });
-    let body = f.insts[element.control].regions[0];
-    let address: Values = f.regions[body].params.as_slice().into();
-    let mut replaced = Substitution::new();
-    for region in regions(f, body) {
+    let first = element.accesses.first().map(|i| f.spans[*i]);
+    let last = element.accesses.last().map(|i| f.spans[*i]);
+    // The indices may be computed in the region.
+    let is_index = |i: &Inst| f.insts[*i].results.iter().any(|v| address.contains(v));
+    let start = f.regions[*home].insts.iter().rposition(is_index);
+    let rest = f.regions[*home].insts.split_off(start.map_or(0, |k| k + 1));
+    let mut b = Builder::new(env, f);
+    b.region = *home;
+    b.span = first.unwrap_or(b.span);
+    let inside = (!element.is_inside).then(|| is_in_range(&mut b, *place, address));
+    let value = b.load(*place, address);
+    b.store(Place::Local(local), &[], value);
+    let added = b.func.regions[*home].insts.len();
+    b.func.regions[*home].insts.extend(rest);
+    for region in regions(f, *home) {
         let insts = std::mem::take(&mut f.regions[region].insts);
-        for inst in insts {
-            if element.accesses.contains(&inst) {
-                replace(env, f, region, inst, local, &mut replaced);
+        for (k, inst) in insts.into_iter().enumerate() {
+            let is_new = region == *home && k < added;
+            if !is_new && element.accesses.contains(&inst) {
+                replace(env, f, (region, inst), (local, inside), replaced);
             } else {
                 f.regions[region].insts.push(inst);
             }
         }
     }
-    let first = element.accesses.first().map(|i| f.spans[*i]);
-    let last = element.accesses.last().map(|i| f.spans[*i]);
-    let rest = std::mem::take(&mut f.regions[body].insts);
+    let end = end_of(f, *home);
+    let after = f.regions[*home].insts.split_off(end);
     let mut b = Builder::new(env, f);
-    b.region = body;
-    b.span = first.unwrap_or(b.span);
-    let value = b.load(element.place, &address);
-    b.store(Place::Local(local), &[], value);
-    b.func.regions[body].insts.extend(rest);
+    b.region = *home;
     b.span = last.unwrap_or(b.span);
     let value = b.load(Place::Local(local), &[]);
-    b.store(element.place, &address, value);
+    b.store(*place, address, value);
+    b.func.regions[*home].insts.extend(after);
     replaced.apply(f);
+}
+
+/// Where the instructions of a region end; those of a `loop` before the `if` that leaves or repeats it.
+fn end_of(f: &Function, region: Region) -> usize {
+    let data = &f.regions[region];
+    let count = data.insts.len();
+    if data.term == Term::Unreachable {
+        count.saturating_sub(1)
+    } else {
+        count
+    }
+}
+
+fn is_in_range(b: &mut Builder<'_>, place: Place, address: &[Value]) -> Value {
+    let mut inside = b.bool(true);
+    for (k, index) in address.iter().enumerate() {
+        let (lo, end) = match place {
+            Place::Field(field) => {
+                let (lo, extent) = b.env.fields[field].domain(&b.env.trees)[k];
+                (b.i64(lo), b.i64(lo.saturating_add_unsigned(extent)))
+            }
+            Place::Array(array) => {
+                let extent = b.value(Op::ArrayExtent(array, k as u8), &[]);
+                (b.i64(0), extent)
+            }
+            Place::Local(_) | Place::Temp(_) => continue,
+        };
+        let index = b.convert(*index, Scalar::I64);
+        let above = b.compare(CmpOp::Ge, index, lo);
+        let below = b.compare(CmpOp::Lt, index, end);
+        inside = b.binary(BinOp::And, inside, above);
+        inside = b.binary(BinOp::And, inside, below);
+    }
+    inside
 }
 
 fn regions(f: &Function, body: Region) -> Vec<Region> {
@@ -178,9 +235,8 @@ fn regions(f: &Function, body: Region) -> Vec<Region> {
 fn replace(
     env: &mut Env,
     f: &mut Function,
-    region: Region,
-    inst: Inst,
-    local: Local,
+    (region, inst): (Region, Inst),
+    (local, inside): (Local, Option<Value>),
     replaced: &mut Substitution,
 ) {
     let OpClass::Access(op, access) = f.insts[inst].op.class() else {
@@ -205,13 +261,22 @@ fn replace(
     let mut b = Builder::new(env, f);
     b.region = region;
     b.span = span;
+    let kept = |b: &mut Builder<'_>, value: Value| match inside {
+        None => value,
+        Some(inside) => {
+            let zero = b.zero(b.func.ty(value));
+            b.select(inside, value, zero)
+        }
+    };
     match (op, operand, result) {
         (AccessOp::Store, Some(value), _) => {
+            let value = kept(&mut b, value);
             b.push(Op::Store(write), &[value]);
         }
         (AccessOp::Atomic(op), Some(value), Some(result)) => {
             let old = b.value(Op::Load(read), &[]);
             let new = combine(&mut b, op, old, value);
+            let new = kept(&mut b, new);
             b.push(Op::Store(write), &[new]);
             replaced.set(result, old);
         }

@@ -12,6 +12,7 @@ mod element_variables;
 mod exits;
 mod forward;
 mod forwarding;
+mod iteration_elements;
 mod nested;
 mod normal;
 mod partials;
@@ -32,7 +33,7 @@ use crate::remark::Remark;
 use rustc_hash::FxHashMap;
 use wuji_ir::entities::{Array, Field, Func};
 use wuji_ir::layout::Child;
-use wuji_ir::module::{Module, Span};
+use wuji_ir::module::{Function, Module, Span};
 use wuji_ir::ops::Place;
 use wuji_ir::{Error, Result};
 
@@ -186,14 +187,77 @@ pub fn reverse(module: &Module, adjoints: &Derivatives) -> Result<Gradient> {
     let Some(kernel) = m.kernel else {
         return Err(Error::new("W0330", format!("`{}` has no kernel", m.name)));
     };
-    let uses = match uses::of(&m, &m.funcs[kernel], adjoints) {
-        Ok(uses) if !uses.needs_both() && !forwarding::has_products(&m.funcs[kernel]) => uses,
-        Err(error) if !matches!(error.code, "W0701" | "W0706") => return Err(error),
-        Ok(_) | Err(_) => {
-            keep_in_variables(&mut m, kernel)?;
-            uses::of(&m, &m.funcs[kernel], adjoints)?
+    let mut second = None;
+    for keep in [Keep::Nothing, Keep::SameMeaning, Keep::SameGradient] {
+        keep.apply(&mut m, kernel)?;
+        let f = &m.funcs[kernel];
+        let uses = match uses::of(&m, f, adjoints) {
+            Err(error) if !is_about_overwriting(&error) => return Err(error),
+            uses => uses,
+        };
+        let suffices = uses.as_ref().is_ok_and(|u| keep.suffices(u, f));
+        if keep == Keep::Nothing && !suffices {
+            continue;
         }
-    };
+        let found = uses.and_then(|uses| gradient_of_normal(&m, kernel, adjoints, uses));
+        match found {
+            Ok(found) if suffices => {
+                explain(&found.remarks);
+                return Ok(found);
+            }
+            Err(error) if !is_about_overwriting(&error) => return Err(error),
+            found if keep == Keep::SameMeaning => second = Some(found),
+            Ok(_) | Err(_) => {}
+        }
+    }
+    // What the kernel itself can be run with says best why it has parts, or none.
+    let found = second.unwrap_or_else(|| Err(Error::new("W0302", "no gradient was tried")))?;
+    explain(&found.remarks);
+    Ok(found)
+}
+
+/// Whether an error may disappear where elements are in variables.
+fn is_about_overwriting(error: &Error) -> bool {
+    matches!(error.code, "W0701" | "W0705" | "W0706")
+}
+
+/// Which elements become variables, so that the gradient needs values of one time only.
+#[derive(Copy, Clone, PartialEq, Eq)]
+enum Keep {
+    Nothing,
+    /// Those where the kernel still does the same.
+    SameMeaning,
+    /// Those where it has the same gradient.
+    SameGradient,
+}
+
+impl Keep {
+    fn apply(self, m: &mut Module, kernel: Func) -> Result<()> {
+        let Module { env, funcs, .. } = m;
+        let f = &mut funcs[kernel];
+        match self {
+            Keep::Nothing => return Ok(()),
+            Keep::SameMeaning => element_variables::promote_elements(env, f)?,
+            Keep::SameGradient => iteration_elements::promote_for_gradient(env, f)?,
+        }
+        forwarding::forward_stores(env, f);
+        Ok(())
+    }
+
+    /// Whether keeping more is of no use.
+    fn suffices(self, uses: &uses::Uses, f: &Function) -> bool {
+        !uses.needs_both() && (self != Keep::Nothing || !forwarding::has_products(f))
+    }
+}
+
+/// The gradient of a kernel in normal form.
+fn gradient_of_normal(
+    m: &Module,
+    kernel: Func,
+    adjoints: &Derivatives,
+    uses: uses::Uses,
+) -> Result<Gradient> {
+    let mut m = m.clone();
     let funcs = m.funcs.clone();
     let mut adjoints = adjoints.clone();
     for place in uses::read_and_overwritten(&funcs[kernel]) {
@@ -202,24 +266,14 @@ pub fn reverse(module: &Module, adjoints: &Derivatives) -> Result<Gradient> {
     let (gradient, remarks) = reverse::gradient(&mut m.env, &funcs, kernel, &adjoints)?;
     m.set_func(kernel, gradient);
     m.add_defined();
-    m.env.name = format!("{}.grad", module.name);
+    m.env.name += ".grad";
     wuji_ir::verify::verify(&m)?;
-    explain(&remarks);
     Ok(Gradient {
         module: m,
         uses: uses.fields,
         array_uses: uses.arrays,
         remarks,
     })
-}
-
-/// Keeps elements that an iteration updates and reads again in variables, so that it needs values of one time only.
-fn keep_in_variables(m: &mut Module, kernel: Func) -> Result<()> {
-    let Module { env, funcs, .. } = m;
-    let f = &mut funcs[kernel];
-    element_variables::promote_elements(env, f)?;
-    forwarding::forward_stores(env, f);
-    Ok(())
 }
 
 /// The kernel that also computes the tangents of its outputs, once for each entry of `tangents`.

@@ -4,7 +4,7 @@
 //! may need others, which it overwrites itself. Its parts do not: a tape saves what one of them overwrites and another one needs.
 
 use super::uses::{self, Uses};
-use super::{CellUse, Derivatives, cells, keep_in_variables, normalize};
+use super::{CellUse, Derivatives, Keep, cells, normalize};
 use crate::rewrite::sweep;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::ops::Range;
@@ -25,7 +25,7 @@ pub fn parts(module: &Module, adjoints: &Derivatives) -> Result<Vec<Module>> {
     let Some(kernel) = m.kernel else {
         return Err(Error::new("W0330", format!("`{}` has no kernel", m.name)));
     };
-    keep_in_variables(&mut m, kernel)?;
+    Keep::SameMeaning.apply(&mut m, kernel)?;
     let split = Split::new(&m, kernel, adjoints);
     let ranges = split.ranges()?;
     let count = ranges.len();
@@ -126,7 +126,18 @@ impl<'m> Split<'m> {
 
     fn uses(&self, range: Range<usize>) -> Result<Uses> {
         let f = self.function(range);
-        uses::of(self.m, &f, self.adjoints)
+        match uses::of(self.m, &f, self.adjoints) {
+            Ok(uses) if !uses.needs_both() => Ok(uses),
+            found => self.uses_of_variables(f).or(found),
+        }
+    }
+
+    /// The uses if the gradient keeps the elements of iterations in variables.
+    fn uses_of_variables(&self, f: Function) -> Result<Uses> {
+        let mut m = self.m.clone();
+        m.set_func(self.kernel, f);
+        Keep::SameGradient.apply(&mut m, self.kernel)?;
+        uses::of(&m, &m.funcs[self.kernel], self.adjoints)
     }
 
     fn needs_both_cells(&self, range: Range<usize>) -> Result<bool> {

@@ -41,6 +41,17 @@ impl Presence<'_> {
         access.guard == Guard::InBounds || (0..rank).all(in_range)
     }
 
+    /// Whether the indices of an access are in range.
+    pub(super) fn is_inside(&self, inst: Inst) -> bool {
+        let data = &self.f.insts[inst];
+        let Some(access) = data.op.access() else {
+            return false;
+        };
+        let rank = self.env.place_elem(self.f, access.place).1;
+        let in_range = |k: usize| self.is_in_range(access.place, k, data.args[k]);
+        access.guard == Guard::InBounds || (0..rank).all(in_range)
+    }
+
     /// The node of the field whose active elements a loop visits, if it visits this one.
     fn visited_field(&self, inst: Inst, address: &[Value]) -> Option<u32> {
         let first = address.first()?;

@@ -560,27 +560,40 @@ fn a_part_that_needs_a_variable_of_another_one_is_refused() {
 }
 
 #[test]
+fn an_element_that_an_iteration_stores_tests_and_stores_again() {
+    // What a wall does with the velocities of a grid.
+    check(
+        "v7: f64 = const 0.5 foreach L0 (v1: i32) in f0 { v2: f64 = load f0[v1] v3: f64 = sin v2 store f0[v1], v3 v8: bool = lt v3, v7 if v8 { v9: f64 = mul v3, v3 store f0[v1], v9 yield } else { yield } v4: f64 = load f0[v1] v5: f64 = mul v4, v4 store f1[v1], v5 v6: f64 = mul v5, v4 store f0[v1], v6 continue L0 }",
+    );
+    // The element is one of another step; one of them is outside.
+    check(
+        "v7: f64 = const 0.5 v10: i32 = const 1 foreach L0 (v1: i32) in f0 { v11: i32 = add v1, v10 v2: f64 = load f1[v1] v3: f64 = sin v2 store f0[v11], v3 v4: f64 = load f0[v11] v8: bool = lt v4, v7 if v8 { v5: f64 = load f0[v11] v9: f64 = mul v5, v4 store f0[v11], v9 yield } else { yield } v12: f64 = load f0[v11] v13: f64 = mul v12, v12 store f0[v11], v13 continue L0 }",
+    );
+    // Rounds of a serial loop, each with an element of its own.
+    check(
+        "v7: f64 = const 0.5 v10: i32 = const 1 v14: i32 = const 5 for L0 v1: i32 in v10..v14 step v10 { v2: f64 = load f1[v1] v3: f64 = load f0[v1] v4: f64 = mul v2, v3 store f0[v1], v4 v8: bool = lt v4, v7 if v8 { v9: f64 = mul v4, v4 store f0[v1], v9 yield } else { yield } v12: f64 = load f0[v1] v13: f64 = mul v12, v12 store f0[v1], v13 continue L0 }",
+    );
+}
+
+#[test]
 fn a_loop_that_overwrites_what_its_gradient_needs_is_refused() {
+    // Sweeps of a Gauss-Seidel iteration.
     let text = format!(
         "{FIELDS}kernel fn0 \"kernel\"(v0: i32) {{
-  v7: f64 = const 0.5
-  foreach L0 (v1: i32) in f0 {{
-    v2: f64 = load f0[v1]
-    v3: f64 = sin v2
-    store f0[v1], v3
-    v8: bool = lt v3, v7
-    if v8 {{
-      v9: f64 = mul v3, v3
-      store f0[v1], v9
-      yield
-    }} else {{
-      yield
+  v1: i32 = const 1
+  v2: i32 = const 5
+  v3: i32 = const 3
+  v4: i32 = const 0
+  for L0 v5: i32 in v4..v3 step v1 {{
+    for L1 v6: i32 in v1..v2 step v1 {{
+      v7: i32 = sub v6, v1
+      v8: i32 = add v6, v1
+      v9: f64 = load f0[v7]
+      v10: f64 = load f0[v8]
+      v11: f64 = mul v9, v10
+      store f0[v6], v11
+      continue L1
     }}
-    v4: f64 = load f0[v1]
-    v5: f64 = mul v4, v4
-    store f1[v1], v5
-    v6: f64 = mul v5, v4
-    store f0[v1], v6
     continue L0
   }}
   return

@@ -295,10 +295,8 @@ mod errors {
         fn both(x: &NdArray<f64, 1>, y: &NdArray<f64, 1>) {
             for [i] in y {
                 let a = x[[i]];
-                if a > 0.0 {
-                    x[[i]] = a * a;
-                }
-                y[[i]] = x[[i]] * x[[i]];
+                x[[i]] = a * a;
+                y[[i]] = x[[0]] * x[[0]];
             }
         }
         let world = World::interpreter().unwrap();

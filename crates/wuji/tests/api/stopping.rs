@@ -3,6 +3,7 @@
 use crate::process::only;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
+use wuji::CacheChoice;
 use wuji::prelude::*;
 
 /// Whether a 32-bit integer can hold how often it turns does not matter.
@@ -46,6 +47,15 @@ fn endless(x: &Field<f32, 1>) {
 fn long(x: &Field<f32, 1>, n: i64) {
     for i in 0..n {
         x[[i & 63]] = ((i & 1023) as f32).sqrt().sin().exp();
+    }
+}
+
+/// Two updates of one element that do not commute: they run on one thread, in chunks while its code may change.
+#[kernel]
+fn mixed(x: &Field<i64, 1>, n: i64) {
+    for i in 0..n {
+        x[[0]] += i;
+        x[[0]] ^= i * 3;
     }
 }
 
@@ -105,6 +115,16 @@ fn the_time_limit_stops_loops_of_any_length() {
             }
         }
     }
+}
+
+#[test]
+fn the_time_limit_stops_code_that_is_being_replaced() {
+    let started = Instant::now();
+    let world = limited(World::builder().cache(CacheChoice::Off), 1000);
+    let x = world.field::<i64, 1>("x", 16).unwrap();
+    assert_eq!(mixed(&x, 1 << 60).unwrap_err().code, "W0409");
+    let took = started.elapsed();
+    assert!(took < Duration::from_secs(20), "{took:?}");
 }
 
 #[test]

@@ -233,7 +233,7 @@ impl NativeLaunch<'_> {
                 .and_then(|p| trial_grain(p, units));
             let grain = cut.unwrap_or(units).max(1);
             let mut begin = 0;
-            while begin < units {
+            while begin < units && !code.interrupt.is_some_and(StopFlag::is_set) {
                 let end = begin.saturating_add(grain).min(units);
                 run(begin as i64, end as i64);
                 begin = end;
