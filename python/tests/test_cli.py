@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -156,6 +157,42 @@ def test_video_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys:
     assert main(["gif", "-i", "none.mp4"]) == 1
     assert main(["video_crop", "-i", "video.mp4", "--x1", "1", "--x2", "0.5", "--y1", "0", "--y2", "1"]) == 1
     capsys.readouterr()
+
+
+PRINTS = """
+    import taichi as ti
+
+    ti.init(arch=ti.cpu, verbose=False, offline_cache=False)
+
+    @ti.kernel
+    def run():
+        print("line")
+
+    run()
+    ti.sync()
+    print("done")
+"""
+
+
+def test_commands_run_without_standard_output(tmp_path: Path) -> None:
+    program = tmp_path / "prints.py"
+    program.write_text(dedent(PRINTS))
+    for words in (["run", str(program)], ["--version"], ["example"]):
+        command = " ".join(map(shlex.quote, [sys.executable, "-m", "wuji", *words]))
+        done = subprocess.run(["sh", "-c", f"{command} >&-"], stderr=subprocess.PIPE, text=True, timeout=120)
+        assert (done.returncode, done.stderr) == (0, ""), words
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no full device")
+def test_a_full_disk_is_an_error_without_frames_of_the_package(tmp_path: Path) -> None:
+    program = tmp_path / "prints.py"
+    program.write_text(dedent(PRINTS))
+    for words in (["run", str(program)], ["--version"], ["example"]):
+        with open("/dev/full", "w") as full:
+            done = subprocess.run([sys.executable, "-u", "-m", "wuji", *words], stdout=full, stderr=subprocess.PIPE, text=True, timeout=120)
+        assert done.returncode == 1 and "No space left on device" in done.stderr, words
+        assert f"{os.sep}wuji{os.sep}" not in done.stderr and "Exception ignored" not in done.stderr, done.stderr
+        assert words[0] != "run" or "prints.py" in done.stderr
 
 
 @pytest.mark.parametrize("buffered", [True, False])

@@ -95,6 +95,10 @@ def test_semi_private_names() -> None:
     assert ti.lang.impl.get_runtime().prog is not None
     assert ti.lang.impl.get_runtime().default_fp is ti.f32
     assert ti.lang.impl.default_cfg().default_ip is ti.i32
+    assert ti.lang.impl.get_runtime().prog.config().arch is arch
+    assert ti._lib.core.CompileConfig().default_fp is ti.f32 and ti._lib.core.CompileConfig().arch is ti.cpu
+    assert os.path.samefile(ti._lib.core.get_python_package_dir(), os.path.dirname(ti.__file__)) and isinstance(ti._lib.core.get_repo_dir(), str)
+    assert ti.types.primitive_types.type_ids[0] == id(ti.f16)
     assert ti.lang.impl.pytaichi.inside_kernel is False
     assert ti.lang.misc.is_arch_supported(ti.cpu) and not ti.lang.misc.is_arch_supported(ti.vulkan)
     assert ti.lang.misc.is_extension_supported(ti.cpu, ti.extension.sparse)
@@ -126,6 +130,7 @@ def test_kernels_and_fields_have_half_public_names() -> None:
     run(3)
     assert ti.lang.impl.get_runtime().get_num_compiled_functions() == before + 2 == before + len(run._primal.compiled_kernels)
     assert ti.lang.impl.get_runtime().materialized and not run._is_classkernel
+    assert repr(run._adjoint) == repr(run.grad)
     assert list(s.field_dict) == ["a"] and s.struct_methods == {} and s.a._loop_range() is s.a.parent()
 
 
@@ -260,3 +265,195 @@ def test_arguments_of_type_bool(tmp_path: Path) -> None:
         """,
     )
     assert out.split()[-2:] == ["1", "2"]
+
+
+def test_functions_have_half_public_names() -> None:
+    @ti.func
+    def inlined(a: ti.i32) -> ti.i32:
+        return a
+
+    @ti.real_func
+    def called(a: ti.i32) -> ti.i32:
+        return a
+
+    assert inlined._is_taichi_function and called._is_taichi_function
+    assert not inlined._is_real_function and called._is_real_function
+
+
+def test_nodes_have_a_view_of_the_core() -> None:
+    x = ti.field(ti.f32, needs_grad=True)
+    ti.root.pointer(ti.i, 4).dense(ti.i, 2).place(x)
+    x[0] = 1
+    ptr = x.snode.ptr
+    assert ptr == x.snode.ptr and ptr.parent == x.parent().ptr and ptr.parent.parent.parent.parent is None
+    assert (ptr.name(), ptr.data_type(), ptr.num_active_indices(), ptr.get_shape_along_axis(0), ptr.has_adjoint()) == ("x", ti.f32, 1, 8, True)
+    assert not hasattr(ptr, "get_snode_grad_type")
+    with pytest.raises(NotImplementedError, match="internal to Taichi's core"):
+        ptr.get_snode_grad_type()
+
+
+def test_functions_of_the_compiler_work_in_kernels(capsys: pytest.CaptureFixture[str]) -> None:
+    from wuji.compat.names import find
+
+    fill_field, fill_ndarray = find("_kernels", "fill_field"), find("_kernels", "fill_ndarray")
+    fill_everywhere = find("lang.decompositions", "field_fill_taichi_scope")
+    x, a = ti.field(ti.i32, 3), ti.ndarray(ti.f32, 3)
+    fill_field(x, 2.7)
+    fill_ndarray(a, 3)
+    assert x.to_numpy().tolist() == [2, 2, 2] and a.to_numpy().tolist() == [3, 3, 3]
+
+    @ti.kernel
+    def run(n: ti.i32) -> ti.i32:
+        fill_everywhere(x, 5)
+        copy = ti.lang.impl.expr_init(n)
+        copy += 1
+        ti.lang.impl.ti_print("n", n, copy, sep="-")
+        ti.lang.impl.ti_print(ti.lang.impl.ti_format("{} and {}", n, copy))
+        return copy
+
+    assert run(3) == 4 and x.to_numpy().tolist() == [5, 5, 5]
+    ti.sync()
+    assert capsys.readouterr().out == "n-3-4\n3 and 4\n"
+    with pytest.raises(AssertionError, match="ti_print cannot be called in Python-scope"):
+        ti.lang.impl.ti_print(1)
+
+
+def test_modules_without_code_can_be_imported(tmp_path: Path) -> None:
+    out = run(
+        tmp_path,
+        """
+        import wuji.compat.taichi
+        import taichi.assets, taichi.shaders, taichi._ti_module.cppgen
+        import taichi.aot.conventions
+        from taichi.aot.conventions import gfxruntime140
+        from taichi.aot.conventions.gfxruntime140 import GfxRuntime140, dr
+        try:
+            GfxRuntime140({}, [])
+        except NotImplementedError as error:
+            print(error)
+        """,
+    )
+    assert "W0607" in out
+
+
+NEGATIVE = """
+    import taichi as ti
+
+    ti.init(arch=ti.cpu, verbose=False, offline_cache=False)
+    known, field, array = ti.Vector([7, 8, 9]), ti.field(ti.i32, 4, offset=-2), ti.ndarray(ti.i32, 3)
+    field[-1] = 5
+
+    @ti.kernel
+    def component() -> ti.i32:
+        v = ti.Vector([1, 2, 3])
+        return v[-1]
+
+    @ti.kernel
+    def assigned() -> ti.i32:
+        v = ti.Vector([1, 2, 3])
+        v[-1] = 5
+        return v[2]
+
+    @ti.kernel
+    def entry() -> ti.i32:
+        m = ti.Matrix([[1, 2], [3, 4]])
+        return m[0, -1]
+
+    @ti.kernel
+    def part() -> ti.i32:
+        return ti.Vector([1, 2, 3])[:-1].sum()
+
+    @ti.kernel
+    def outer() -> ti.i32:
+        return known[-1]
+
+    @ti.kernel
+    def others() -> ti.i32:
+        return field[-1] + field.shape[-1] + ti.static([1, 2, 3])[-1]
+
+    for f in (component, assigned, entry, part, outer, others):
+        try:
+            print(f())
+        except SyntaxError as error:
+            print("Negative indices are not supported in Taichi kernels" in str(error))
+    array[-1] = 3
+    print(array.to_numpy().tolist())
+"""
+
+
+def test_negative_constants_are_indices_as_in_taichi(tmp_path: Path) -> None:
+    out = run(tmp_path, "import wuji.compat.taichi\n" + dedent(NEGATIVE))
+    assert out.splitlines() == ["True"] * 5 + ["12", "[0, 0, 3]"]
+    out = run(tmp_path, dedent(NEGATIVE).replace("import taichi", "import wuji"))
+    assert out.splitlines() == ["3", "5", "2", "3", "9", "12", "[0, 0, 3]"]
+
+
+def test_checked_gradients_are_reported_as_in_taichi(tmp_path: Path) -> None:
+    program = """
+        import taichi as ti
+
+        ti.init(arch=ti.cpu, default_fp=ti.f64, verbose=False, offline_cache=False)
+        x, z, loss = ti.field(ti.f64, 3, needs_grad=True), ti.field(ti.f64, (), needs_grad=True), ti.field(ti.f64, (), needs_grad=True)
+        x.fill(3)
+
+        @ti.kernel
+        def run():
+            for i in x:
+                loss[None] += x[i] ** 2 + z[None]
+
+        with ti.ad.Tape(loss, grad_check=[x, z]):
+            run()
+    """
+    assert run(tmp_path, "import wuji.compat.taichi\n" + dedent(program)) == "variable 0 passes grad check\nvariable 1 passes grad check\n"
+    assert run(tmp_path, dedent(program).replace("import taichi", "import wuji")) == ""
+
+
+SPARSE = """
+    import numpy as np
+    import taichi as ti
+
+    ti.init(arch=ti.cpu, verbose=False, offline_cache=False)
+    x, v, m, s = ti.field(ti.i32), ti.Vector.field(2, ti.i32), ti.Matrix.field(2, 2, ti.f32), ti.Struct.field({"a": ti.i32, "v": ti.math.vec2})
+    ti.root.pointer(ti.i, 4).dense(ti.i, 2).place(x, v, m, s, offset=-4)
+    split = ti.Vector.field(2, ti.i32)
+    cells = ti.root.bitmasked(ti.i, 8)
+    cells.place(*[split.get_scalar_field(k) for k in range(2)])
+
+    @ti.kernel
+    def count(f: ti.template()) -> ti.i32:
+        n = 0
+        for i in f:
+            n += 1
+        return n
+
+    x[-2] = 1
+    split[3] = [1, 1]
+    numbers = np.arange(1, 9)
+    x.from_numpy(numbers)
+    v.from_numpy(np.stack([numbers, -numbers], axis=1))
+    m.from_numpy(np.arange(32.0).reshape(8, 2, 2))
+    s.from_numpy({"a": numbers, "v": np.ones((8, 2))})
+    split.from_numpy(np.stack([numbers, -numbers], axis=1))
+    print(count(x), x.to_numpy().tolist(), v.to_numpy().sum(0).tolist(), m.to_numpy().sum(), s.to_numpy()["a"].sum())
+    print(count(split), split.to_numpy().sum(0).tolist())
+    y = ti.field(ti.i64)
+    ti.root.bitmasked(ti.i, 8).place(y, offset=-4)
+    y[0] = 7
+    x.copy_from(y)
+    print(x.to_numpy().tolist())
+"""
+
+
+def test_arrays_are_copied_to_active_cells_as_in_taichi(tmp_path: Path) -> None:
+    out = run(tmp_path, "import wuji.compat.taichi\n" + dedent(SPARSE))
+    assert out.splitlines() == ["2 [0, 0, 3, 4, 0, 0, 0, 0] [7, -7] 92.0 7", "1 [4, -4]", "[0, 0, 0, 0, 7, 0, 0, 0]"]
+    out = run(tmp_path, dedent(SPARSE).replace("import taichi", "import wuji"))
+    assert out.splitlines() == ["8 [1, 2, 3, 4, 5, 6, 7, 8] [36, -36] 496.0 36", "8 [36, -36]", "[0, 0, 0, 0, 7, 0, 0, 0]"]
+
+
+def test_a_component_is_filled_in_active_cells() -> None:
+    v = ti.Vector.field(2, ti.i32)
+    ti.root.bitmasked(ti.i, 8).place(v)
+    v[3] = [1, 2]
+    v.get_scalar_field(1).fill(9)
+    assert v.parent()._cells().count_active() == 1 and v[3].to_list() == [1, 9]

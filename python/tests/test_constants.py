@@ -222,7 +222,7 @@ def rejected(body, *args):
 
 
 def test_integers_out_of_range_are_rejected_in_every_position():
-    word, wide = ti.field(ti.i32, ()), ti.field(ti.i64, ())
+    word, wide, line, array = ti.field(ti.i32, ()), ti.field(ti.i64, ()), ti.field(ti.i32, 4), ti.ndarray(ti.i32, 4)
 
     @ti.func
     def identity(x: ti.i32):
@@ -276,7 +276,19 @@ def test_integers_out_of_range_are_rejected_in_every_position():
     def huge():
         wide[None] = 2**70
 
-    for call in (folded, conversion, typed, argument, real_argument, returned, entry, huge):
+    @ti.kernel
+    def index() -> ti.i32:
+        return line[BIG]
+
+    @ti.kernel
+    def low_index():
+        line[-BIG] = 1
+
+    @ti.kernel
+    def array_index(a: ti.types.ndarray()) -> ti.i32:
+        return a[BIG]
+
+    for call in (folded, conversion, typed, argument, real_argument, returned, entry, huge, index, low_index, lambda: array_index(array)):
         rejected(call)
     for call in (comparison, operand, chosen):
         rejected(call, 5)

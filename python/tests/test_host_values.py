@@ -147,6 +147,100 @@ def test_integers_wrap_with_a_warning_in_taichi_programs(tmp_path: Path) -> None
     assert done.stdout.splitlines() == ["128 -1 -56 5 -1 -1 255007 7", "44 field x: -128 is out of range for u8 and wraps"]
 
 
+def test_components_and_members_wrap_in_taichi_programs(tmp_path: Path) -> None:
+    done = run(
+        tmp_path,
+        """
+        import warnings
+        import wuji.compat.taichi
+        import taichi as ti
+
+        ti.init(arch=ti.cpu, offline_cache=False, verbose=False)
+        vector = ti.types.vector(2, ti.u8)
+        f, split = ti.Vector.field(2, ti.u8, 2), ti.Vector.field(2, ti.u8, 2, layout=ti.Layout.SOA)
+        s = ti.Struct.field({"v": vector}, shape=2)
+        n, m = ti.Vector.ndarray(2, ti.u8, 2), ti.Matrix.field(2, 2, ti.u8, 2)
+        Pack, Pair = ti.types.argpack(a=ti.u8, v=vector), ti.types.struct(a=ti.u8, b=ti.i32)
+
+        @ti.kernel
+        def packed(p: Pack) -> ti.i32:
+            return p.a * 1000 + p.v[0]
+
+        @ti.kernel
+        def pair(p: Pair) -> ti.i32:
+            return p.a + p.b
+
+        warnings.simplefilter("ignore")
+        for x in (f, split, s.v, n):
+            x[1].x = 300
+            one = x[1].to_list()
+            x[1].xy = [300, -1]
+            two = x[1].to_list()
+            x[1].fill(257)
+            print(one, two, x[1].to_list())
+        f[0][0:2] = [-1, -2]
+        m[0][0, 1] = 300
+        print(f[0].to_list(), m[0].to_list())
+        p = Pack(a=300, v=[1, 2])
+        first = packed(p)
+        p.a, p.v = -1, [300, 0]
+        print(first, packed(p))
+        value = Pair(a=1, b=2**31)
+        print(value.b, pair(value), pair(ti.Struct(a=300, b=1)), pair(ti.Struct(a=1, b=2**32 + 5)))
+        v = vector(1, 2)
+        v.x, v[1] = 300, -1
+        print(v.to_list(), v)
+        """,
+    )
+    lines = done.stdout.splitlines()
+    assert lines[:4] == ["[44, 0] [44, 255] [1, 1]"] * 4
+    assert lines[4:] == ["[255, 254] [[0, 44], [0, 0]]", "44001 255044", f"{-2**31} {1 - 2**31} 45 6", "[44, 255] [ 44 255]"], lines
+
+
+def test_components_and_members_are_checked() -> None:
+    vector = ti.types.vector(2, ti.u8)
+    f, s, n = ti.Vector.field(2, ti.u8, 2), ti.Struct.field({"v": vector}, shape=2), ti.Vector.ndarray(2, ti.u8, 2)
+    pack, pair = ti.types.argpack(a=ti.u8), ti.types.struct(a=ti.u8)
+    made = pack(a=1)
+
+    @ti.kernel
+    def take(p: pair):
+        pass
+
+    attempts: list[Any] = [lambda: pack(a=300), lambda: setattr(made, "a", 300), lambda: setattr(made, "a", "a"), lambda: take(ti.Struct(a=300)), lambda: pair(a="1")]
+    for x in (f, s.v, n):
+        for value in (300, -1, 2**70, "a", "1", None, 1.5):
+            attempts += [lambda x=x, value=value: setattr(x[0], "x", value), lambda x=x, value=value: setattr(x[0], "yx", [0, value])]
+        attempts += [lambda x=x: x[0].fill(300), lambda x=x: x[0].__setitem__(slice(0, 2), [1, 300])]
+    for attempt in attempts:
+        with pytest.raises(ti.WujiError) as caught:
+            attempt()
+        assert isinstance(caught.value, ti.TaichiRuntimeTypeError) and caught.value.code == "W0610"
+    # All components are written, or none.
+    assert f.to_numpy().sum() == s.v.to_numpy().sum() == n.to_numpy().sum() == 0
+    f[0].yx = [7, 9]
+    assert f[0].to_list() == [9, 7]
+    e = f[0]
+    f[0] = [1, 2]
+    e.x = 5  # writes this component only
+    assert f[0].to_list() == [5, 2]
+
+
+def test_values_that_are_no_numbers_are_errors_with_a_code() -> None:
+    for call in (lambda: ti.cast("a", ti.i32), lambda: ti.cast("3", ti.f32), lambda: ti.cast(None, ti.i32), lambda: ti.cast([1, {}], ti.f32), lambda: ti.Vector(["1", 2], ti.i32)):
+        with pytest.raises(ti.TaichiRuntimeTypeError, match="cannot be converted into required type") as caught:
+            call()
+        assert caught.value.code == "W0610" and isinstance(caught.value, ValueError)
+    for target in (3, None):
+        with pytest.raises(ti.TaichiTypeError, match="decorates a class") as refused:
+            ti.data_oriented(target)
+        assert refused.value.code == "W0603"
+    for res in ((1 << 20, 1 << 20), (10**30, 2), (0, 1), "wide"):
+        with pytest.raises(ti.WujiError, match="invalid `res`") as window:
+            ti.GUI("window", res=res, show_gui=False)
+        assert window.value.code == "W0611" and isinstance(window.value, ValueError)
+
+
 def test_numpy_fractions_are_truncated_as_in_taichi(tmp_path: Path) -> None:
     x = ti.field(ti.i32, 2)
     x.fill(np.float32(2.75))
@@ -222,13 +316,20 @@ def test_vectors_without_a_type_have_the_precision_of_python() -> None:
     [
         ("log_level", "loud"), ("debug", "maybe"), ("debug", 2), ("cpu_max_num_threads", "all"), ("cpu_max_num_threads", -1), ("random_seed", "x"),
         ("random_seed", 1.5), ("memory_limit", 2**64), ("time_limit", "soon"), ("time_limit", -1.0), ("tier", "medium"), ("offline_cache_file_path", 3),
-        ("offline_cache_cleaning_policy", "whenever"), ("opt_level", None), ("default_fp", ti.i32), ("default_ip", ti.u8),
+        ("offline_cache_cleaning_policy", "whenever"), ("opt_level", None), ("default_fp", ti.i32), ("default_ip", ti.u8), ("default_fp", "f32"),
+        ("default_ip", 3), ("opt_level", 99), ("opt_level", -1), ("ad_stack_size", -5), ("without", "vectorise"), ("without", "vectorize, nothing"),
     ],
 )  # fmt: skip
 def test_invalid_values_of_options_are_refused(option: str, value: Any) -> None:
     with pytest.raises(ti.WujiError, match=option) as caught:
         ti.init(arch=ti.cpu, **{option: value})
     assert isinstance(caught.value, (KeyError, ValueError, TypeError)) and caught.value.code == "W0609"
+
+
+def test_a_pass_that_does_not_exist_has_a_suggestion() -> None:
+    with pytest.raises(ti.WujiError, match="there is no pass `vectorise`(?s:.*)did you mean `vectorize`"):
+        ti.World(without="simplify, vectorise")
+    ti.init(arch=ti.cpu, without="simplify, vectorize", verbose=False)
 
 
 def test_a_layout_that_failed_reports_the_same_error_again() -> None:

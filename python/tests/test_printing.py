@@ -71,6 +71,10 @@ def test_printf_formats(capsys):
         ('"%c" % n', ti.TaichiTypeError, "`%c` is not a format of run-time values"),
         ('"%.3d" % n', ti.TaichiTypeError, "`%.3d` has a precision"),
         ('"{} {}".format(n)', IndexError, "there is no value for replacement 1"),
+        ('"{} {} {}".format(n)', ti.TaichiSyntaxError, "Expected 3 positional argument(s), but received 1 instead"),
+        ('"{0} {4}".format(n)', ti.TaichiSyntaxError, "Expected 5 positional argument(s), but received 1 instead"),
+        ('"{} {b}".format(n)', ti.TaichiSyntaxError, "Keyword 'b' not found"),
+        ('"{".format(n)', ti.TaichiSyntaxError, "Single '{' encountered in format string"),
         ('"{a}".format(n)', ti.TaichiTypeError, "`format` has no value named 'a'"),
     ],
 )

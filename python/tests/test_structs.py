@@ -100,6 +100,23 @@ def test_structs_as_arguments_and_results():
     assert p.mass == 20 and p.pos.to_list() == [2, 3, 4]
 
 
+def test_argpacks_take_other_attributes():
+    pack = ti.types.argpack(a=ti.i32)
+
+    @ti.kernel
+    def read(p: pack) -> ti.i32:
+        return p.a
+
+    value = pack(a=1)
+    value.extra = 5
+    value.a = 2
+    assert value.extra == 5 and value.keys == ["a"] and value.to_dict() == {"a": 2} and read(value) == 2
+    with pytest.raises(AttributeError):
+        value.missing  # noqa: B018
+    with pytest.raises(AttributeError):
+        value["extra"] = 6
+
+
 def test_argpacks():
     view = ti.types.argpack(offset=ti.types.vector(2, ti.f32), scale=ti.f32, data=ti.types.ndarray(dtype=ti.f32, ndim=1))
     a = ti.ndarray(ti.f32, shape=4)

@@ -267,3 +267,21 @@ def test_diagnose(capsys: Any) -> None:
     ti.tools.diagnose()
     out = capsys.readouterr().out
     assert ti.__version__ in out and "with the right result" in out and "python" in out
+
+
+def test_videos_of_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from wuji.tools.video import make_video, scale_video
+
+    names = [str(tmp_path / f"{number:03d}.png") for number in range(3)]
+    for name in names:
+        ti.tools.imwrite(picture(8, 6), name)
+    for files in (names, str(tmp_path / "%03d.png")):
+        make_video(files, frame_rate=10, output_path=str(tmp_path / "x.gif"))
+        assert (tmp_path / "x.gif").read_bytes()[:10] == b"GIF89a" + struct.pack("<HH", 8, 6)
+        (tmp_path / "x.gif").unlink()
+    for wrong in ([], 3, str(tmp_path / "none-%d.png")):
+        with pytest.raises(AssertionError, match="`input_files` should be a list of files"):
+            make_video(wrong)
+    monkeypatch.setattr(shutil, "which", lambda _: None)
+    with pytest.raises(ti.TaichiRuntimeError, match="needs ffmpeg"):
+        scale_video("a.mp4", "b.mp4", 0.5, 0.5)

@@ -56,13 +56,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status: 0 success, 1 failure, 2 usage error."""
     try:
         status = _run(arguments)
-        sys.stdout.flush()
+        if sys.stdout is not None:  # as in `wuji run program.py >&-`
+            sys.stdout.flush()
         return status
     except BrokenPipeError:
-        # The reader of the output is gone. Python flushes it once more at exit.
+        # The reader of the output is gone.
+        _discard_output()
+        return _CLOSED_PIPE
+    except OSError as error:
+        # Such as a full disk.
+        _discard_output()
+        print(f"wuji: {error}", file=sys.stderr)
+        return 1
+
+
+def _discard_output() -> None:
+    """Discard what is buffered for standard output: Python flushes it once more at exit."""
+    if sys.stdout is not None:
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())
-        return _CLOSED_PIPE
 
 
 def _run(arguments: Sequence[str] | None) -> int:

@@ -62,6 +62,12 @@ class WujiSpecError(WujiTypeError, ValueError):
     """Something that does not name a scalar type. Also a `ValueError`, as in Taichi."""
 
 
+class WujiFormatError(WujiSyntaxError, WujiTypeError, IndexError):
+    """A format string that does not fit its arguments. A `SyntaxError` in Taichi, and an `IndexError` in Python."""
+
+    code = "W0603"
+
+
 class CompilationWarning(SyntaxWarning, UserWarning):
     """Something in a kernel that is legal, but probably not intended. A `SyntaxWarning`, as in Taichi."""
 

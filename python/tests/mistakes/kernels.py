@@ -98,3 +98,15 @@ mistake("an inverse of a large matrix", "TaichiCompilationError", "only dimensio
 mistake("a determinant of a rectangle", "TaichiCompilationError", "expected a square matrix, got shape (2, 3)", "> b = ti.Matrix([[1, 2, 3], [3, 4, 5]]).determinant()")
 mistake("a cross product in 4-D", "TaichiCompilationError", "only dimension < 4 is supported, got shape (4,)", "> v = ti.Vector([1, 2, 3, 4])\n> b = v.cross(v)")
 mistake("append to a dense node", "TaichiTypeError", "ti.append only works on dynamic nodes", "x = ti.field(ti.i32, 3)\n> ti.append(x.parent(), [], 1)")
+
+# Operators of constants.
+mistake("a shift of a float", "TaichiTypeError", "unsupported operand type(s) for <<: 'float' and 'int'", "> b = 1.5 << 2")
+mistake("a shift by a float", "TaichiTypeError", "unsupported operand type(s) for >>: 'int' and 'float'", "> b = 1 >> 2.5")
+mistake("the complement of a float", "TaichiCompilationError", "bad operand type for unary ~: 'float'", "> b = ~1.5")
+
+# Objects as conditions.
+for _name, _made in (("0-D field", "ti.field(ti.i32, ())"), ("field", "ti.field(ti.i32, 3)"), ("array", "ti.ndarray(ti.i32, 3)"), ("string", "'on'"), ("class", "object")):
+    for _form, _body in (("if", "> if x:\n>     pass"), ("while", "> while x:\n>     pass"), ("assert", "> assert x"), ("and", "> b = 0\n> if a and x:\n>     b = 1")):
+        _phrase = "Invalid constant scalar data type: <class"
+        mistake(f"a {_name} as a condition of {_form}", "TaichiTypeError", _phrase, f"x = {_made}\n{_body}")
+mistake("a constant index beyond i32", "TaichiTypeError", "Integer literal 4294967296 exceeded the range of default_ip: i32", "x = ti.field(ti.i32, 4)\n> b = x[4294967296]")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from .. import _native
@@ -12,6 +13,7 @@ from ..lang import dtypes as _dtypes
 from ..lang.arch import Arch
 from ..lang.dtypes import DataType, is_integral, is_real, is_signed
 from ..lang.enums import Layout
+from ..lang.options import Config
 from ..lang.snode import SNode
 
 GGUI_AVAILABLE = True
@@ -131,6 +133,25 @@ def clean_offline_cache_files(path: str = "") -> int:
     return clean(path or None).files
 
 
+def get_repo_dir() -> str:
+    """Return the folder of cached files. Taichi calls it that, too."""
+    from .._cache import folder
+
+    return os.path.join(folder() or "", "")
+
+
+def get_python_package_dir() -> str:
+    """Return the folder of the package."""
+    return os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+class CompileConfig(Config):
+    """The default options, as attributes. `ti.cfg` holds those of the current world."""
+
+    def __init__(self) -> None:
+        super().__init__(_arch.cpu)
+
+
 class _NotAvailable(NotYet, AttributeError):
     """Also an `AttributeError`, so that `hasattr` returns False."""
 
@@ -143,4 +164,4 @@ def __getattr__(name: str) -> Any:
     raise _NotAvailable(f"`_lib.core.{name}` is internal to Taichi's runtime; Wuji has no equivalent", "W0607")
 
 
-__all__ = ["Arch", "DataType", "Extension", "Layout", "SNode", "is_integral", "is_real", "is_signed"]
+__all__ = ["Arch", "CompileConfig", "DataType", "Extension", "Layout", "SNode", "is_integral", "is_real", "is_signed"]

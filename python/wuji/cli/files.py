@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import shutil
-import subprocess
 from typing import Any
 
 
@@ -54,15 +52,12 @@ def _named(file: str, suffix: str, end: str | None = None) -> str:
 
 
 def _ffmpeg(source: str, target: str, *options: str) -> int:
-    program = shutil.which("ffmpeg")
-    if program is None:
-        raise RuntimeError("this command needs ffmpeg, which is not installed")
-    if not os.path.isfile(source):
-        raise ValueError(f"no such file: {source}")
-    done = subprocess.run([program, "-y", "-loglevel", "error", "-i", source, *options, target], check=False)
-    if done.returncode == 0:
+    from ..tools.video import ffmpeg
+
+    status = ffmpeg(source, target, *options)
+    if status == 0:
         print(target)
-    return min(done.returncode, 1)
+    return min(status, 1)
 
 
 def _positive(value: float, what: str) -> float:

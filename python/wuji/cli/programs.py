@@ -43,11 +43,13 @@ def _execute(file: str, arguments: list[str], post_mortem: bool = False) -> int:
     if not os.path.isfile(file):
         print(f"wuji: no such file: {file}", file=sys.stderr)
         return 2
-    from ..compat import taichi  # noqa: F401  makes `import taichi` work
+    from ..compat import taichi  # makes `import taichi` work
 
     sys.argv = [file, *arguments]
     # Same as `python FILE`.
     sys.path[0] = os.path.dirname(os.path.abspath(file))
+    # Processes that `multiprocessing` spawns get this path, and nothing else of what was imported here.
+    sys.path.insert(1, os.path.join(os.path.dirname(taichi.__file__), "spawned"))
     main = ModuleType("__main__")
     main.__dict__.update(__file__=file, __builtins__=builtins, __cached__=None)
     sys.modules["__main__"] = main
@@ -81,7 +83,7 @@ def _output_is_closed() -> bool:
 
 
 def _users(error: BaseException, trace: TracebackType | None) -> TracebackType | None:
-    """Return the frames of the program. Errors of Wuji name the source line, so its own frames would only add noise."""
+    """Return the frames of the program. Errors of Wuji name the source line, so its own frames would only add noise, as for errors of files."""
     from ..exceptions import WujiError
     from ..lang.naming import is_own
 
@@ -91,7 +93,7 @@ def _users(error: BaseException, trace: TracebackType | None) -> TracebackType |
         if frames or not is_own(trace.tb_frame.f_code.co_filename):
             frames.append(trace)
         trace = trace.tb_next
-    if isinstance(error, WujiError) and os.environ.get("TI_PRINT_FULL_TRACEBACK", "0") in ("", "0"):
+    if isinstance(error, (WujiError, OSError)) and os.environ.get("TI_PRINT_FULL_TRACEBACK", "0") in ("", "0"):
         frames = [f for f in frames if not is_own(f.tb_frame.f_code.co_filename)]
     kept: TracebackType | None = None
     for frame in reversed(frames):

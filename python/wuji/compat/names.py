@@ -67,7 +67,14 @@ MOVED = {
 INTERNAL = (
     "_kernels",
     "_ti_module",
+    "_ti_module.cppgen",
+    "_ti_module.module",
     "_version_check",
+    "aot.conventions",
+    "aot.conventions.gfxruntime140",
+    "aot.conventions.gfxruntime140.dr",
+    "aot.conventions.gfxruntime140.sr",
+    "assets",
     "lang._wrap_inspect",
     "lang.ast",
     "lang.ast.ast_transformer",
@@ -78,6 +85,7 @@ INTERNAL = (
     "lang.matrix_ops_utils",
     "lang.shell",
     "lang.source_builder",
+    "shaders",
     "ui.staging_buffer",
 )
 
@@ -100,6 +108,7 @@ _ELSEWHERE: dict[str, tuple[str, str] | str] = {
     "Canvas": "ui",
     "Expr": "lang.expr",
     "Func": "lang.func",
+    "GfxRuntime140": "aot",
     "GGUINotAvailableException": ("exceptions", "NotYet"),
     "GroupedNDRange": ("lang.ndrange", "Grouped"),
     "Gui": "ui",
@@ -136,6 +145,7 @@ _ELSEWHERE: dict[str, tuple[str, str] | str] = {
     "element_type_name": ("_lib.core", "data_type_name"),
     "enums": ("lang.enums", ""),
     "expr": ("lang.expr", ""),
+    **dict.fromkeys(("field_fill_taichi_scope", "fill_field", "fill_ndarray"), "lang.fills"),
     "get_os_name": "_lib.utils",
     "imgui": ("ui", ""),
     "impl": (_IMPL, ""),

@@ -58,6 +58,8 @@ NAMES = {
     ),
     "aot": "GfxRuntime140 Module _export conventions export export_as module taichi utils",
     "aot._export": "AotExportKernel _aot_kernels export export_as",
+    "aot.conventions": "gfxruntime140",
+    "aot.conventions.gfxruntime140": "GfxRuntime140 dr sr",
     "aot.module": "KernelTemplate MatrixField Module ScalarField impl kernel_impl produce_injected_args produce_injected_args_from_template taichi template",
     "aot.utils": (
         "Format Matrix MatrixNdarray MatrixType NdarrayType RWTextureType ScalarNdarray TaichiCompilationError Texture TextureType VectorNdarray "

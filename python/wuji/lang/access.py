@@ -32,8 +32,7 @@ def index_ids(indices: list[Any]) -> tuple[int, ...]:
         elif emit.is_number(index) and not isinstance(index, float):
             number = int(index)
             low, high = dtypes.i32.range()
-            dtype = dtypes.i32 if low <= number <= high else dtypes.i64
-            ids.append(emit.constant(number, dtype).id)
+            ids.append(emit.constant(number, dtypes.i32 if low <= number <= high else dtypes.defaults.ip).id)
         else:
             raise WujiTypeError(f"indices must be integers, however {emit.describe(index)} is provided as index {len(ids)}")
     return tuple(ids)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..exceptions import WujiRuntimeTypeError
+from . import host_values
 from .compound import ArgPackType, MatrixType, NdarrayType, StructType, value_type
 from .struct import _value
 
@@ -20,7 +21,7 @@ class ArgPack:
         for name, spec in ty.members.items():
             if name not in values:
                 raise WujiRuntimeTypeError(f"{ty} needs a value for `{name}`")
-            entries[name] = _fitted(spec, values[name])
+            entries[name] = _fitted(spec, values[name], name)
         self.__dict__["type"] = ty
         self.__dict__["entries"] = entries
 
@@ -41,7 +42,10 @@ class ArgPack:
             raise AttributeError(f"the argpack has no member `{name}`") from None
 
     def __setattr__(self, name: str, value: Any) -> None:
-        self[name] = value
+        if name in self.entries:
+            self[name] = value
+        else:
+            self.__dict__[name] = value  # an attribute of this object, which kernels do not see
 
     def __getitem__(self, name: str) -> Any:
         return self.entries[name]
@@ -49,7 +53,7 @@ class ArgPack:
     def __setitem__(self, name: str, value: Any) -> None:
         if name not in self.entries:
             raise AttributeError(f"the argpack has no member `{name}`")
-        self.entries[name] = _fitted(self.type.members[name], value)
+        self.entries[name] = _fitted(self.type.members[name], value, name)
 
     def to_dict(self) -> dict[str, Any]:
         return {k: v.to_dict() if hasattr(v, "to_dict") else v for k, v in self.entries.items()}
@@ -58,10 +62,10 @@ class ArgPack:
         return f"ArgPack({self.entries})"
 
 
-def _fitted(spec: Any, value: Any) -> Any:
+def _fitted(spec: Any, value: Any, name: str) -> Any:
     if isinstance(spec, (NdarrayType, ArgPackType)):
         return value
     ty = value_type(spec)
     if isinstance(ty, (MatrixType, StructType)):
         return _value(ty, value)
-    return value
+    return value if ty is None else host_values.fitted(value, ty, f"member `{name}` of an argpack")

@@ -102,6 +102,7 @@ _BY_NUMPY = {t.numpy_name: t for t in ALL}
 real_types = [f16, f32, f64, float]
 integer_types = [i8, i16, i32, i64, u1, u8, u16, u32, u64, int, bool]
 all_types = [*real_types, *integer_types]
+type_ids = [id(t) for t in all_types]
 
 
 def by_name(name: str) -> DataType:

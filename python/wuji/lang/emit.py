@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..exceptions import WujiShapeError, WujiTypeError
+from ..exceptions import WujiConversionError, WujiShapeError, WujiTypeError
 from . import context, dtypes, folding
 from .compound import MatrixType
 from .dtypes import DataType, defaults, f64, promote, u1
@@ -27,6 +27,8 @@ def constant(value: Any, dtype: DataType | None = None) -> Expr:
 
 def convert_constant(value: Any, dtype: DataType) -> int | float | bool:
     """Convert a constant implicitly. An integer has to fit the type."""
+    if type(value) not in (int, float, bool):
+        _check_number(value, dtype)
     if dtype.is_float:
         return folding.to_float(value)
     if dtype is u1:
@@ -38,6 +40,20 @@ def convert_constant(value: Any, dtype: DataType) -> int | float | bool:
         low, high = dtype.range()
         return max(low, min(high, int(value))) if abs(value) != float("inf") else (high if value > 0 else low)
     return folding.narrowed(int(value), dtype)
+
+
+def _check_number(value: Any, dtype: DataType) -> None:
+    """Refuse what Python does not convert to a number, and text, which it does."""
+    try:
+        if isinstance(value, (str, bytes)):
+            raise TypeError
+        (float if dtype.is_float else int)(value)
+    except OverflowError:
+        pass  # an infinity, or an integer beyond all floats
+    except (TypeError, ValueError):
+        if context.compiling() is not None:
+            raise WujiTypeError(f"Invalid constant scalar data type: {type(value)}: {describe(value)} cannot be converted to {dtype}") from None
+        raise WujiConversionError(f"{describe(value)} cannot be converted into required type {dtype}", "W0610") from None
 
 
 def cast_constant(value: Any, dtype: DataType) -> int | float | bool:
@@ -69,6 +85,13 @@ def is_number(value: Any) -> bool:
     return type(value) in (int, float, bool) or dtypes.of_constant(value) is not None
 
 
+def _no_value(value: Any) -> WujiTypeError:
+    from .field import Field
+
+    help = "\n  = help: its element is `x[None]`, where `x` is the field" if isinstance(value, Field) and not value.shape else ""
+    return WujiTypeError(f"Invalid constant scalar data type: {type(value)}: {describe(value)} is not a value that a kernel can compute with{help}")
+
+
 def type_of(value: Any) -> Any:
     """Return the type a value has in a kernel."""
     if isinstance(value, Expr):
@@ -82,7 +105,7 @@ def type_of(value: Any) -> Any:
         return value.type
     if isinstance(value, (list, tuple)) and value:
         return expr(value).ty if context.compiling() else Matrix(value).type
-    raise WujiTypeError(f"Invalid constant scalar data type: {type(value)}: {describe(value)} is not a value that a kernel can compute with")
+    raise _no_value(value)
 
 
 def expr(value: Any) -> Expr:
@@ -95,7 +118,7 @@ def expr(value: Any) -> Expr:
 
     if isinstance(value, (Matrix, list, tuple)):
         return in_kernel(value)
-    raise WujiTypeError(f"Invalid constant scalar data type: {type(value)}: {describe(value)} is not a value that a kernel can compute with")
+    raise _no_value(value)
 
 
 def convert(value: Any, dtype: DataType) -> Expr:

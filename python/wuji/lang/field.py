@@ -7,15 +7,15 @@ from typing import Any
 
 from .. import _native
 from ..exceptions import WujiArrayShapeError, WujiMemberError, WujiRuntimeError, WujiRuntimeTypeError, WujiSyntaxError, WujiTypeError
-from . import dtypes, host_values, recording, torch_gpu
+from . import dtypes, host_values, recording
 from .allocation import allocate
-from .companions import Companions
 from .compound import MatrixType, StructType
 from .context import python_only
 from .dtypes import DataType
 from .element_errors import check_key, check_rank, element_error, wrong_key
 from .element_sources import ComponentFields, RecordedElement
 from .enums import Layout
+from .exchange import Exchange
 from .matrix import Matrix
 from .naming import assigned, label
 from .ndarray import Element, flat_value
@@ -25,13 +25,13 @@ from .struct import Struct
 from .struct_element import StructElement
 
 
-class Field(Companions):
+class Field(Exchange):
     """Base class of all fields."""
 
     _order: Any = None  # of attributes of a mesh: in which they are stored, if it is not that of the indices
 
     def __init__(self, name: str = "") -> None:
-        Companions.__init__(self)
+        Exchange.__init__(self)
         self._name = name
 
     # Implemented by each kind of field.
@@ -143,68 +143,6 @@ class Field(Companions):
     def _copy(self, other: Any) -> None:
         raise NotImplementedError
 
-    @python_only
-    def to_numpy(self) -> Any:
-        raise NotImplementedError
-
-    @python_only
-    def from_numpy(self, arr: Any) -> None:
-        raise NotImplementedError
-
-    @python_only
-    def to_torch(self, device: Any = None) -> Any:
-        """Copy to a torch tensor. A copy to the GPU that kernels run on stays on the device."""
-        import torch
-
-        core = self._core()
-        if core is not None and device is not None:
-            leaf, shape, dtype = core
-            native = leaf.ready()
-            if torch_gpu.is_same_gpu(torch, device, native.gpu):
-                out = torch_gpu.empty(torch, shape, dtype, device)
-                if out is not None:
-                    native.read_into(out)
-                    return out
-        return torch.from_numpy(self.to_numpy()).to(device)
-
-    @python_only
-    def from_torch(self, arr: Any) -> None:
-        """Copy all elements from a torch tensor. A copy from the GPU that kernels run on stays on the device."""
-        import torch
-
-        core = self._core()
-        if core is not None and getattr(arr, "is_cuda", False):
-            leaf, shape, dtype = core
-            native = leaf.ready()
-            # Accept an n x 1 matrix for a vector.
-            flat = arr[..., 0] if tuple(arr.shape) == (*shape, 1) and len(shape) > len(self.shape) else arr
-            source = torch_gpu.as_source(torch, flat, shape, dtype, native.gpu)
-            if source is not None and not recording.active:
-                native.write_from(source)
-                return
-        self.from_numpy(arr.detach().cpu().numpy())
-
-    def _core(self) -> tuple[Leaf, tuple[int, ...], DataType] | None:
-        """Return the leaf that holds all elements, with the shape and type of its scalars; None if there is no single leaf."""
-        return None
-
-    @python_only
-    def to_paddle(self, place: Any = None) -> Any:
-        import paddle
-
-        return paddle.to_tensor(self.to_numpy(), place=place)
-
-    @python_only
-    def from_paddle(self, arr: Any) -> None:
-        self.from_numpy(arr.numpy())
-
-    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
-        """Copy to a NumPy array, for `numpy.asarray(x)` and its callers, such as plotting libraries."""
-        found = self.to_numpy()
-        if isinstance(found, dict):
-            raise TypeError("a struct field is not a single array; `to_numpy` returns a dict of arrays")
-        return found if dtype is None else found.astype(dtype)
-
     def __iter__(self) -> Iterator[Any]:
         raise TypeError(
             f"field {label(self._name)} can only be iterated over in kernels\n"
@@ -216,6 +154,9 @@ class Field(Companions):
         if not shape:
             raise TypeError("a 0-D field has no length")
         return shape[0]
+
+    def __bool__(self) -> bool:
+        return True  # whatever its length
 
     def __reduce__(self) -> Any:
         raise TypeError("fields cannot be pickled: their memory belongs to a world; pickle `to_numpy()` instead")
@@ -296,7 +237,7 @@ class ScalarField(Field):
         if other.dtype is self.dtype and other._order is None:
             self._leaf.ready().copy_from(other._leaf.ready())
         else:
-            self.from_numpy(other.to_numpy())
+            self._store(other.to_numpy())
 
     @python_only
     def to_numpy(self, dtype: Any = None) -> Any:
@@ -313,7 +254,15 @@ class ScalarField(Field):
         if recording.active:
             kept = arr.copy() if hasattr(arr, "copy") else arr
             self._written(lambda other: other.fill(0.0), lambda: self.from_numpy(kept))
-        self._leaf.ready().write_from(_fitting(arr, self.shape, self))
+        self._store(arr, self._keeps_cells())
+
+    def _store(self, arr: Any, active_only: bool = False) -> None:
+        """Copy all elements from an array, or those of active cells."""
+        whole = _fitting(arr, self.shape, self)
+        if active_only:
+            store_active(self, whole)
+        else:
+            self._leaf.ready().write_from(whole)
 
     def get_scalar_field(self, *_: int) -> ScalarField:
         return self
@@ -326,6 +275,14 @@ class ScalarField(Field):
 def _numpy_type(dtype: Any) -> Any:
     found = dtypes.scalar_type(dtype)
     return found.numpy_name if found is not None else dtype
+
+
+def store_active(field: Any, values: Any) -> None:
+    """Copy an array to the elements of active cells."""
+    from .fills import store_active
+
+    with recording.paused():
+        store_active(field, values)
 
 
 def _fitting(arr: Any, shape: tuple[int, ...], field: Any) -> Any:
@@ -388,10 +345,13 @@ class ComponentField(ScalarField):
         if recording.active:
             kept = arr.copy() if hasattr(arr, "copy") else arr
             self._written(lambda other: other.fill(0.0), lambda: self.from_numpy(kept))
+        self._store(arr, self._keeps_cells())
+
+    def _store(self, arr: Any, active_only: bool = False) -> None:
         with recording.paused():
             whole = self._whole.to_numpy()
             self._component(whole)[...] = _fitting(arr, self.shape, self)
-            self._whole.from_numpy(whole)
+            self._whole._store(whole, active_only)
 
     def fill(self, val: Any) -> None:
         if recording.active:
@@ -399,13 +359,13 @@ class ComponentField(ScalarField):
         with recording.paused():
             whole = self._whole.to_numpy()
             self._component(whole)[...] = host_values.filling(val, self.dtype, f"field {label(self._name)}")
-            self._whole.from_numpy(whole)
+            self._whole._store(whole, self.node.is_sparse)
 
     def _core(self) -> tuple[Leaf, tuple[int, ...], DataType] | None:
         return None
 
     def _copy(self, other: Any) -> None:
-        self.from_numpy(other.to_numpy())
+        self._store(other.to_numpy())
 
 
 class MatrixField(Field):
@@ -560,14 +520,24 @@ class MatrixField(Field):
             arr = arr.reshape(tuple(arr.shape)[: len(self.shape)] + self.type.shape)
         whole = _fitting(arr, self.shape + self.type.shape, self)
         if self._parts is not None:
-            flat = whole.reshape((*self.shape, -1))
             for k, part in enumerate(self._parts):
-                part.from_numpy(flat[..., k])
+                part.from_numpy(whole.reshape((*self.shape, -1))[..., k])
+            return
+        if recording.active:
+            kept = whole.copy()
+            self._written(lambda other: other.fill(0.0), lambda: self.from_numpy(kept))
+        self._store(whole, self._keeps_cells())
+
+    def _store(self, arr: Any, active_only: bool = False) -> None:
+        """Copy all elements from an array, or those of active cells."""
+        whole = _fitting(arr.reshape(self.shape + self.type.shape), self.shape + self.type.shape, self)
+        if self._parts is not None:
+            for k, part in enumerate(self._parts):
+                part._store(whole.reshape((*self.shape, -1))[..., k], active_only)
+        elif active_only:
+            store_active(self, whole)
         else:
             assert self._leaf is not None
-            if recording.active:
-                kept = whole.copy()
-                self._written(lambda other: other.fill(0.0), lambda: self.from_numpy(kept))
             self._leaf.ready().write_from(whole)
 
     def _core(self) -> tuple[Leaf, tuple[int, ...], DataType] | None:
@@ -579,7 +549,7 @@ class MatrixField(Field):
         if self._leaf is not None and other._leaf is not None and other.type == self.type and other._order is None:
             self._leaf.ready().copy_from(other._leaf.ready())
         else:
-            self.from_numpy(other.to_numpy())
+            self._store(other.to_numpy())
 
     def __repr__(self) -> str:
         return f"<ti field {self._name + ' ' if self._name else ''}of {self.type}, shape {self.shape}>"

@@ -99,23 +99,30 @@ def power(a: Any, b: Any) -> Any:
         return math.copysign(math.inf, x) if math.fmod(y, 2) in (1.0, -1.0) else math.inf
 
 
-def _shift_count(n: Any, most: int) -> int:
+def _shifted(a: Any, n: Any, most: int, sign: str) -> tuple[int, int]:
+    """Return the operands of a shift as integers."""
+    if not hasattr(a, "__index__") or not hasattr(n, "__index__"):
+        raise WujiTypeError(f"unsupported operand type(s) for {sign}: '{type(a).__name__}' and '{type(n).__name__}'")
     count = operator.index(n)
     if not 0 <= count < most:
         raise WujiTypeError(f"the shift count {count} is out of range")
-    return count
+    return operator.index(a), count
 
 
 def shl(a: Any, n: Any) -> int:
-    return int(operator.index(a) << _shift_count(n, _MOST_BITS))
+    number, count = _shifted(a, n, _MOST_BITS, "<<")
+    return number << count
 
 
 def shr(a: Any, n: Any) -> int:
-    return int(operator.index(a) >> _shift_count(n, 64))
+    number, count = _shifted(a, n, 64, ">>")
+    return number >> count
 
 
 def bit_not(a: Any) -> Any:
     """Flip all bits. The complement of a bool is a bool."""
+    if not hasattr(a, "__index__"):
+        raise WujiTypeError(f"bad operand type for unary ~: '{type(a).__name__}'")
     return not a if of_constant(a) is u1 else ~operator.index(a)
 
 
@@ -128,7 +135,8 @@ def word(v: Any) -> int:
 
 
 def bit_shr(a: Any, n: Any) -> int:
-    return defaults.ip.wrap(word(a) >> _shift_count(n, defaults.ip.bits))
+    _, count = _shifted(a, n, defaults.ip.bits, ">>")
+    return defaults.ip.wrap(word(a) >> count)
 
 
 def popcnt(a: Any) -> int:
@@ -225,10 +233,15 @@ def narrowed(value: int, dtype: DataType) -> int:
     """
     if in_range(value, dtype):
         return value
+    if defaults.lenient and context.compiling() is None:
+        wrapped = dtype.wrap(value)
+        warnings.warn(f"the integer {value} is out of range for {dtype} and wraps to {wrapped}", RuntimeWarning, stacklevel=3)
+        return wrapped
+    code = "" if context.compiling() is not None else "W0610"
     if dtype is defaults.ip:
-        raise WujiTypeError(out_of_default_range(value))
+        raise WujiTypeError(out_of_default_range(value), code)
     if not in_range(value, defaults.ip):
-        raise WujiTypeError(f"Integer literal {value} exceeded the range of {dtype}")
+        raise WujiTypeError(f"Integer literal {value} exceeded the range of {dtype}", code)
     wrapped = dtype.wrap(value)
     text = f"the integer {value} is out of range for {dtype} and wraps to {wrapped}; write `ti.cast({value}, ti.{dtype})` if that is intended"
     compilation = context.compiling()

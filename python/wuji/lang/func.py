@@ -37,6 +37,10 @@ _MAX_INLINE_DEPTH = 100
 class KernelFunction:
     """A Python function that kernels can call, with its source."""
 
+    # Half-public names of Taichi.
+    _is_taichi_function = True
+    _is_real_function = False
+
     def __init__(self, function: FunctionType) -> None:
         # The source and the parameters are those of the function below other decorators.
         self.function: FunctionType = inspect.unwrap(function)
@@ -265,6 +269,7 @@ class RealFunc(KernelFunction):
     """A function that is called instead of inlined, so it may be recursive."""
 
     _wuji_kind = "real_func"
+    _is_real_function = True
 
     def __init__(self, function: FunctionType) -> None:
         if not isinstance(function, FunctionType):

@@ -11,7 +11,7 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 from ..exceptions import WujiConversionError, WujiRuntimeTypeError
-from .compound import MatrixType
+from .compound import MatrixType, StructType
 from .dtypes import DataType, defaults
 
 if TYPE_CHECKING:
@@ -26,6 +26,8 @@ def fitted_parts(values: Any, ty: DataType | MatrixType, what: str) -> Any:
 def fitted(value: Any, dtype: DataType, what: str) -> Any:
     """Return a number that the type can hold. ``what`` names the destination in messages."""
     try:
+        if isinstance(value, (str, bytes)):
+            raise TypeError  # also for text that Python reads as a number
         if dtype.is_float:
             return float(value)
         if defaults.lenient and dtype.is_int and _is_numpy_float(value):
@@ -64,7 +66,13 @@ def _is_numpy_float(value: Any) -> bool:
 
 
 def wrapped(value: Any, ty: Any, what: str) -> Any:
-    """Return an integer, or a vector or matrix of integers, in the range of its type. Other values are returned unchanged."""
+    """Return an integer, or a vector, matrix or struct of integers, in the range of its type. Other values are returned unchanged."""
+    if isinstance(ty, StructType):
+        members = getattr(value, "entries", value)
+        if not isinstance(members, dict):
+            return value
+        fitting = {k: wrapped(v, ty.members[k], what) if k in ty.members else v for k, v in members.items()}
+        return fitting if any(v is not members[k] for k, v in fitting.items()) else value
     if isinstance(ty, DataType):
         if ty.is_float or not hasattr(value, "__index__") or getattr(value, "shape", ()) != ():
             return value

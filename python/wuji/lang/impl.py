@@ -19,6 +19,8 @@ from .fields_builder import FieldsBuilder, deactivate_all_snodes, root
 from .snode import SNode
 from .static import static, static_assert, static_print
 from .struct import Struct
+from .text import FormattedText, format_text, kernel_print
+from .util import taichi_scope
 
 
 class _Runtime:
@@ -115,6 +117,28 @@ def get_cuda_compute_capability() -> int:
     return devices[0][1][0] * 10 + devices[0][1][1] if devices else 0
 
 
+@taichi_scope
+def ti_print(*values: Any, sep: str = " ", end: str = "\n") -> None:
+    """Print in a kernel, as `print` does there."""
+    kernel_print(list(values), sep, end)
+
+
+@taichi_scope
+def ti_format(content: str, *values: Any) -> FormattedText:
+    """Format text in a kernel, as `content.format(*values)` does there."""
+    return format_text(content, values, {})
+
+
+@taichi_scope
+def expr_init(rhs: Any) -> Any:
+    """Return a new variable of a kernel that holds a value."""
+    from .compiler.statements import storage, store_into
+
+    variable = storage(context.current(), rhs, "value")
+    store_into(variable, rhs)
+    return variable
+
+
 def cook_dtype(dtype: Any) -> Any:
     """Return the scalar type for ``float``, ``int``, ``bool`` or a scalar type."""
     return need_scalar(dtype)
@@ -140,6 +164,7 @@ __all__ = [
     "current_cfg",
     "deactivate_all_snodes",
     "default_cfg",
+    "expr_init",
     "field",
     "get_cuda_compute_capability",
     "get_runtime",
@@ -153,5 +178,7 @@ __all__ = [
     "static",
     "static_assert",
     "static_print",
+    "ti_format",
+    "ti_print",
     "zero",
 ]

@@ -164,6 +164,10 @@ class Kernel:
         return self
 
     @property
+    def _adjoint(self) -> GradKernel:
+        return self.grad
+
+    @property
     def _is_classkernel(self) -> bool:
         return self.in_class
 
@@ -436,7 +440,7 @@ class Kernel:
                 )
             if p.kind == "array":
                 array_key(self, p, value)
-        return WujiRuntimeTypeError(f"kernel `{name}`: {error}")
+        return WujiRuntimeTypeError(f"kernel `{name}`: {error}", "W0610")
 
 
 def _fits(ty: Any, value: Any) -> bool:
@@ -447,7 +451,7 @@ def _fits(ty: Any, value: Any) -> bool:
             return len(flat) == ty.count and all(_fits(ty.dtype, x) for x in flat)
         if isinstance(ty, StructType):
             entries = value.entries if isinstance(value, Struct) else value
-            return isinstance(entries, dict) and all(name in entries for name in ty.members)
+            return isinstance(entries, dict) and all(name in entries and _fits(member, entries[name]) for name, member in ty.members.items())
         if ty.is_float:
             float(value)
             return not isinstance(value, (str, bytes))
@@ -580,6 +584,8 @@ def kernel(fn: Any) -> Any:
 def data_oriented(cls: Any) -> Any:
     """Decorate a class whose methods may be kernels. `self` is a compile-time constant in them."""
 
+    if not hasattr(cls, "__dict__"):
+        raise WujiTypeError(f"`ti.data_oriented` decorates a class, not {cls!r} of type {type(cls).__name__}", "W0603")
     for attribute in vars(cls).values():
         if isinstance(attribute, staticmethod) and isinstance(attribute.__func__, Kernel):
             attribute.__func__.in_class = False

@@ -190,18 +190,21 @@ class Matrix(Operators, metaclass=_MatrixClass):
         values = [value] * len(numbers.entries) if emit.is_number(value) else _flatten(value)[0]
         if len(values) != len(numbers.entries):
             raise WujiShapeError(f"shape mismatch: {len(numbers.entries)} components cannot be assigned {len(values)} values")
-        for k, x in zip(numbers.entries, values, strict=True):
+        self._set_entries(numbers.entries, values)
+
+    def _set_entries(self, numbers: Sequence[int], values: Sequence[Any]) -> None:
+        for k, x in zip(numbers, values, strict=True):
             self._set_entry(k, x)
 
     def _set_entry(self, number: int, value: Any) -> None:
         """Assign an entry. It keeps its type: floats are truncated for integers."""
         old = self.entries[number]
-        if isinstance(value, int) and isinstance(old, float):
-            value = float(value)
+        if self._dtype is not None:
+            value = self._dtype.rounded(emit.convert_constant(value, self._dtype))
+        elif isinstance(value, int) and isinstance(old, float):
+            value = folding.to_float(value)
         elif isinstance(value, float) and type(old) is int:
-            value = emit.convert_constant(value, self._dtype or dtypes.i64)
-        if isinstance(value, float) and self._dtype is not None:
-            value = self._dtype.rounded(value)
+            value = emit.convert_constant(value, dtypes.i64)
         self.entries[number] = value
 
     def __call__(self, *at: Any) -> Any:
@@ -268,13 +271,10 @@ class Matrix(Operators, metaclass=_MatrixClass):
         parts = swizzle(name, self.n) if self.ndim == 1 else None
         if parts is None:
             raise AttributeError(f"a {'vector' if self.ndim == 1 else 'matrix'} has no attribute `{name}`")
-        values = [value] * len(parts) if emit.is_number(value) else list(value)
-        if len(parts) == 1:
-            values = [value]
+        values = [value] * len(parts) if len(parts) == 1 or emit.is_number(value) else list(value)
         if len(values) != len(parts):
             raise WujiRuntimeError(f"value len does not match the swizzle pattern={name}: it takes {len(parts)} values, not {len(values)}")
-        for k, x in zip(parts, values, strict=True):
-            self._set_entry(k, x)
+        self._set_entries(parts, values)
 
     def __eq__(self, other: object) -> Any:
         from . import ops
@@ -306,8 +306,7 @@ class Matrix(Operators, metaclass=_MatrixClass):
 
     def fill(self, value: Any) -> None:
         """Set every component to one value."""
-        for k in range(len(self.entries)):
-            self._set_entry(k, value)
+        self._set_entries(range(len(self.entries)), [value] * len(self.entries))
 
     # Constructors.
     @staticmethod

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from .. import _native
@@ -199,6 +199,9 @@ class Ndarray:
             raise TypeError("a 0-D array has no length")
         return self.shape[0]
 
+    def __bool__(self) -> bool:
+        return True  # whatever its length
+
     def __copy__(self) -> Ndarray:
         """Return another object for the same memory."""
         other = object.__new__(type(self))
@@ -262,13 +265,10 @@ class Element(Vector):
         """Elements are read as Python's numbers."""
         return None
 
-    def __setitem__(self, at: Any, value: Any) -> None:
-        if any(isinstance(p, slice) for p in (at if isinstance(at, tuple) else (at,))):
-            Matrix.__setitem__(self, at, value)
-            self._from.set(self._at, tuple(self.entries))
-            return
-        number: Any = self._number(at)
+    def _set_entry(self, number: int, value: Any) -> None:
         assert self._dtype is not None
+        if recording.active:
+            value = host_values.fitted(value, self._dtype, "element")  # recorded as it is written
         try:
             self._from.set_part(self._at, number, value)
         except _native.ArgumentError:
@@ -276,20 +276,19 @@ class Element(Vector):
             self._from.set_part(self._at, number, value)
         self.entries[number] = value
 
-    def __setattr__(self, name: str, value: Any) -> None:
-        Matrix.__setattr__(self, name, value)
-        self._from.set(self._at, tuple(self.entries))
+    def _set_entries(self, numbers: Sequence[int], values: Sequence[Any]) -> None:
+        assert self._dtype is not None
+        # All or none are written.
+        fitting = [host_values.fitted(value, self._dtype, "element") for value in values]
+        Matrix._set_entries(self, numbers, fitting)
 
-    @python_only
-    def fill(self, value: Any) -> None:
-        Matrix.fill(self, value)
-        self._from.set(self._at, tuple(self.entries))
+    fill = python_only(Matrix.fill)
 
 
 class MatrixElement(Matrix):
     __slots__ = ("_at", "_from")
-    __setitem__ = Element.__setitem__
-    __setattr__ = Element.__setattr__
+    _set_entry = Element._set_entry
+    _set_entries = Element._set_entries
     fill = Element.fill
     _host_type = Element._host_type
 

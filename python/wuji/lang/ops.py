@@ -245,6 +245,10 @@ def logical_or(a: Any, b: Any) -> Any:
 
 def select(cond: Any, x1: Any, x2: Any) -> Any:
     """Return ``x1`` where the condition holds, else ``x2``, component-wise."""
+    if context.compiling() is not None and not emit.is_number(cond):
+        from .compiler.conditions import refuse_whole
+
+        refuse_whole(cond, "cannot be a condition", "x")
     if _in_kernel(cond, x1, x2):
         return emit.select(cond, x1, x2)
     return _host_map(lambda c, a, b: a if c else b, cond, x1, x2)

@@ -116,6 +116,7 @@ _IGNORED: dict[str, Any] = {
 }
 
 DEFAULTS = {**_ACTIVE, **_IGNORED}
+DEFAULT_TYPES = {"default_fp": "f32", "default_ip": "i32"}
 # Options that turn an optimization of the compiler off.
 _SWITCHES = {
     "quant_opt_store_fusion": "store_fusion",
@@ -132,8 +133,9 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "offline_cache_cleaning_policy": ("never", "version", "lru", "fifo"),
     "tier": ("", "fast", "best", "both"),
 }
-# Options whose value may be negative.
-_SIGNED = ("random_seed", "opt_level", "ad_stack_size")
+# Options whose value may be negative, and those with a small range.
+_SIGNED = ("random_seed",)
+_LARGEST = {"opt_level": 3}
 _MOST = 1 << 63
 
 
@@ -153,6 +155,10 @@ class Config:
         self.default_fp = dtypes.f32
         self.default_ip = dtypes.i32
         self.__dict__.update(DEFAULTS)
+
+    def __call__(self) -> Config:
+        """Return the options themselves: `config` of a Taichi program is a function."""
+        return self
 
     @property
     def default_up(self) -> dtypes.DataType:
@@ -189,7 +195,7 @@ class Config:
             "wait_for_launches": True if values["wait_for_launches"] else None,
             "lazy": bool(values["async_mode"]),
             "window": max(1, int(values["async_flush_every"])),
-            "without": [w for w in values["without"].split(",") if w] + [switch for option, switch in _SWITCHES.items() if not values[option]],
+            "without": [w.strip() for w in values["without"].split(",") if w.strip()] + [switch for option, switch in _SWITCHES.items() if not values[option]],
         }
 
 
@@ -235,6 +241,8 @@ def _checked(name: str, value: Any, like: Any, where: str) -> Any:
             return os.fspath(value)
     except (TypeError, ValueError):
         raise WujiOptionError(f"{where} must be {needed}, not {value!r}", "W0609") from None
+    if converted > _LARGEST.get(name, converted):
+        raise WujiOptionError(f"{where} cannot be {value!r}: it must be 0 to {_LARGEST[name]}", "W0609")
     if not (-_MOST if name in _SIGNED else 0) <= converted < _MOST:
         raise WujiOptionError(f"{where} cannot be {value!r}: it must be at least {'-2^63' if name in _SIGNED else '0'} and less than 2^63", "W0609")
     return converted
@@ -249,9 +257,12 @@ def read(arch: Any, given: dict[str, Any], fallback: bool = True) -> Config:
             raise WujiOptionError(f"the environment variable TI_ARCH must name a backend, not {requested!r}", "W0609")
         arch = archs.gpu if requested == "gpu" else archs.by_name(requested)
     config = Config(_choose(arch, fallback))
-    for name in ("default_fp", "default_ip"):
+    for name in DEFAULT_TYPES:
         if name in given:
-            value = dtypes.need_scalar(given.pop(name))
+            value = given.pop(name)
+            if dtypes.scalar_type(value) is None:
+                raise WujiOptionError(f"the option `{name}` must be a scalar type such as ti.{DEFAULT_TYPES[name]}, not {value!r}", "W0609")
+            value = dtypes.need_scalar(value)
         elif os.environ.get(f"TI_{name.upper()}"):
             text = os.environ[f"TI_{name.upper()}"]
             if text in ("32", "64"):
@@ -274,6 +285,19 @@ def read(arch: Any, given: dict[str, Any], fallback: bool = True) -> Config:
             raise WujiOptionError(_unknown(name), "W0609")
         setattr(config, name, _checked(name, value, DEFAULTS[name], f"the option `{name}`"))
     return config
+
+
+def check_passes(native: _native.World, config: Config) -> None:
+    """Raise if `without` names a pass that does not exist. The compiler knows their names, so it compiles an empty kernel."""
+    without = config.__dict__["without"]
+    if not without:
+        return
+    try:
+        _native.Builder("without").finish(native, ())
+    except _native.NativeError as e:
+        native.close()
+        message = e.args[0].removeprefix(f"error[{e.code}]: ")
+        raise WujiOptionError(f"the option `without` cannot be {without!r}: {message}", "W0609") from None
 
 
 def _unknown(name: str) -> str:

@@ -47,6 +47,7 @@ class Runtime:
             self.native = _native.World(**config.native(), printer=write_line, dropped=dropped)
         except _native.NativeError as e:
             raise from_native(e) from None
+        options.check_passes(self.native, config)
         _open_worlds.add(self)
         if config.kernel_profiler:
             self.native.profile(True)

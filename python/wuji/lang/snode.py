@@ -17,6 +17,7 @@ from .extents import Axis, axes, check_extents, shape_of
 from .naming import label
 from .packed import BitpackedFields, BitStruct, Pack, check_placed, check_word
 from .quantized import QuantizedType
+from .snode_ptr import SNodePtr
 
 if TYPE_CHECKING:
     from .fields_builder import FieldsBuilder, SNodeTree
@@ -355,6 +356,10 @@ class SNode:
     _loop_range = loop_range
 
     # Half-public names of Taichi.
+    @property
+    def ptr(self) -> SNodePtr:
+        return SNodePtr(self)
+
     @property
     def _id(self) -> int:
         return self.cells_number

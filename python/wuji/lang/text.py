@@ -6,7 +6,7 @@ import re
 import sys
 from typing import Any
 
-from ..exceptions import WujiIndexError, WujiTypeError
+from ..exceptions import WujiFormatError, WujiTypeError
 from . import context, dtypes, emit
 from .compound import MatrixType
 from .matrix import Matrix
@@ -40,7 +40,11 @@ def format_text(template: str, args: tuple[Any, ...], named: dict[str, Any]) -> 
     formatter = string.Formatter()
     pieces: list[Any] = []
     automatic = 0
-    for literal, name, spec, _conversion in formatter.parse(template):
+    try:
+        parts = list(formatter.parse(template))
+    except ValueError as e:
+        raise WujiFormatError(f"{e}: {template!r}") from None
+    for literal, name, spec, _conversion in parts:
         if literal:
             pieces.append(literal)
         if name is None:
@@ -50,9 +54,13 @@ def format_text(template: str, args: tuple[Any, ...], named: dict[str, Any]) -> 
         try:
             value, _ = formatter.get_field(name, args, named)
         except IndexError:
-            raise WujiIndexError(f"there is no value for replacement {name}: `format` has {len(args)}") from None
+            numbers = [int(f) + 1 for _, f, _, _ in parts if f and f.isdigit()]
+            needed = max([sum(f == "" for _, f, _, _ in parts), *numbers])
+            raise WujiFormatError(
+                f"Expected {needed} positional argument(s), but received {len(args)} instead: there is no value for replacement {name}: `format` has {len(args)}"
+            ) from None
         except (KeyError, AttributeError):
-            raise WujiTypeError(f"`format` has no value named '{name}'") from None
+            raise WujiFormatError(f"Keyword '{name}' not found: `format` has no value named '{name}'") from None
         if emit.is_number(value) or isinstance(value, str):
             pieces.append(format(value, spec or ""))
         else:

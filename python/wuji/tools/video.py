@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
+import subprocess
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -11,7 +13,7 @@ import numpy as np
 
 from .. import _native
 from .._arrays import as_numpy
-from ..exceptions import WujiRuntimeError
+from ..exceptions import WujiArgumentError, WujiRuntimeError
 from .image import Bytes, imread, imwrite, to_bytes
 
 FRAME_FN_TEMPLATE = "%06d.png"
@@ -110,3 +112,46 @@ def make(path: str, frames: Iterable[Bytes], framerate: float, change: Callable[
         recording.finish()
     except OSError as error:
         raise WujiRuntimeError(f"cannot write {path}: {error}") from error
+
+
+def ffmpeg(source: str, target: str, *options: str) -> int:
+    """Convert a video with ``ffmpeg`` and return its exit status."""
+    program = shutil.which("ffmpeg")
+    if program is None:
+        raise WujiRuntimeError(f"{target} needs ffmpeg, which is not installed")
+    if not os.path.isfile(source):
+        raise WujiRuntimeError(f"no such file: {source}")
+    return subprocess.run([program, "-y", "-loglevel", "error", "-i", source, *options, target], check=False).returncode
+
+
+def _converted(source: str, target: str, *options: str) -> None:
+    if ffmpeg(source, target, *options):
+        raise WujiRuntimeError(f"ffmpeg cannot write {target}")
+
+
+def make_video(input_files: list[str] | str, width: int = 0, height: int = 0, frame_rate: float = 24, crf: int = 20, output_path: str = "video.mp4") -> None:
+    """Encode image files of the same size as a GIF or MP4 file. MP4 needs ffmpeg. The size is that of the files.
+
+    ``input_files`` is a list, or a template for numbers from 0, such as ``"%06d.png"``.
+    """
+    if isinstance(input_files, str) and "%" in input_files:
+        template = input_files
+        input_files = list(itertools.takewhile(os.path.isfile, (template % number for number in itertools.count())))
+    if not isinstance(input_files, list) or not input_files:
+        raise WujiArgumentError(f"`input_files` should be a list of files, or a template of existing ones such as '%06d.png', not {input_files!r}")
+    make(output_path, (imread(name, channels=3) for name in input_files), frame_rate)
+
+
+def scale_video(input_fn: str, output_fn: str, ratiow: float, ratioh: float) -> None:
+    """Scale a video. Needs ffmpeg."""
+    _converted(input_fn, output_fn, "-vf", f"scale=2*floor({ratiow}*iw/2):2*floor({ratioh}*ih/2)")
+
+
+def crop_video(input_fn: str, output_fn: str, x_begin: float, x_end: float, y_begin: float, y_end: float) -> None:
+    """Crop a video to a rectangle, given in fractions of its size from the lower left corner. Needs ffmpeg."""
+    _converted(input_fn, output_fn, "-filter:v", f"crop=iw*{x_end - x_begin}:ih*{y_end - y_begin}:iw*{x_begin}:ih*{1 - y_end}")
+
+
+def accelerate_video(input_fn: str, output_fn: str, speed: float) -> None:
+    """Change the speed of a video. Needs ffmpeg."""
+    _converted(input_fn, output_fn, "-filter:v", f"setpts={1 / speed}*PTS", "-an")

@@ -27,7 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .._arrays import as_numpy
-from ..exceptions import WujiRuntimeError
+from ..exceptions import WujiArrayError, WujiRuntimeError
 from ..lang.dtypes import f32, f64, u8
 from ..lang.field import MatrixField, ScalarField
 from . import widgets
@@ -124,9 +124,9 @@ class GUI:
         try:
             width, height = (int(res), int(res)) if np.ndim(res) == 0 else (int(r) for r in res)
         except (TypeError, ValueError, OverflowError):
-            raise ValueError(f"invalid `res` {res!r}: it must be a number of pixels, or one for each axis") from None
+            raise WujiArrayError(f"invalid `res` {res!r}: it must be a number of pixels, or one for each axis", "W0611") from None
         if width < 1 or height < 1:
-            raise ValueError(f"invalid `res` {res}: a window needs at least one pixel")
+            raise WujiArrayError(f"invalid `res` {res}: a window needs at least one pixel", "W0611")
         self.name = name
         self.res = (int(width), int(height))
         self.background_color = background_color
@@ -134,7 +134,10 @@ class GUI:
         self.frame = 0
         self.event: Event | None = None
         self.key_pressed: set[str] = set()
-        self.canvas = new_canvas(*self.res)
+        try:
+            self.canvas = new_canvas(*self.res)
+        except (MemoryError, ValueError, OverflowError) as e:
+            raise WujiArrayError(f"invalid `res` {self.res}: there is no memory for so many pixels", "W0611") from e
         self.canvas.clear(background_color)
         self._open = True
         self._cursor = (0.0, 0.0)

@@ -18,6 +18,7 @@ from ..ndrange import RangeVal
 from ..static import static, static_assert
 from ..text import format_text, kernel_print
 from ..values import Expr, Ref, StructVal, is_device
+from .conditions import refuse_whole
 from .suggestions import foreign
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ def _to(name: str, dtype_of: Any, plain: Any) -> Any:
     def convert(value: Any = 0) -> Any:
         if isinstance(value, (Expr, Matrix)):
             return ops.cast(value, dtype_of())
+        refuse_whole(value, f"cannot be converted by `{name}`", "x")
         return plain(value)
 
     # Python names it where the number of arguments is wrong.

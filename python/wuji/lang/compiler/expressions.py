@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import itertools
 import operator
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from ..overflow import report_overflow
 from ..struct import Struct
 from ..text import FormattedText, Placeholder, format_printf
 from ..values import Expr, Ref, StructVal, is_device
+from .conditions import Conditions, refuse_whole
 
 if TYPE_CHECKING:
     from ..context import Compilation
@@ -47,7 +49,7 @@ _COMPARE: dict[type, tuple[Any, Any]] = {
 }
 
 
-class Expressions:
+class Expressions(Conditions):
     cx: Compilation
     b: Any
     scope: Scope
@@ -220,7 +222,7 @@ class Expressions:
         if op is ast.Not:
             if is_device(value) or isinstance(value, Matrix):
                 return ops.logical_not(value)
-            return not value
+            return not self.known(node.operand, value, "an operand of `not`")
         if op is ast.USub:
             return ops.neg(value)
         if op is ast.UAdd:
@@ -229,30 +231,37 @@ class Expressions:
 
     def visit_BoolOp(self, node: ast.BoolOp) -> Any:
         is_and = isinstance(node.op, ast.And)
+        operand = f"an operand of `{'and' if is_and else 'or'}`"
         result = self.value(node.values[0])
         for position, following in enumerate(node.values[1:], 1):
             if not is_device(result) and not isinstance(result, Matrix):
                 # A compile-time constant decides whether the rest is evaluated.
-                if bool(result) != is_and:
+                if self.known(node.values[position - 1], result, operand) != is_and:
                     return result
                 result = self.value(following)
                 continue
-            if isinstance(result, Matrix) or result.shape or not self._must_skip(node.values[position]):
-                result = _logical(is_and, result, self.value(following))
+            if isinstance(result, Matrix) or result.shape or not self._must_skip(following):
+                result = _logical(is_and, result, self._operand(following, operand))
                 continue
-            result = self._short_circuited(is_and, result, following)
+            result = self._short_circuited(is_and, result, following, operand)
         return result
+
+    def _operand(self, node: ast.expr, what: str) -> Any:
+        value = self.value(node)
+        if not is_device(value) and not isinstance(value, Matrix):
+            self.known(node, value, what)
+        return value
 
     def _must_skip(self, node: ast.expr) -> bool:
         """Return whether the operand must be skipped: it has side effects or is expensive."""
         return self.cx.runtime.config.short_circuit_operators and not _cheap(node)  # type: ignore[attr-defined]
 
-    def _short_circuited(self, is_and: bool, first: Expr, node: ast.expr) -> Expr:
+    def _short_circuited(self, is_and: bool, first: Expr, node: ast.expr, operand: str) -> Expr:
         condition = emit.truth(first)
         self.b.begin_if((condition if is_and else emit.logical_not(condition)).id)
         self.depth += 1
         try:
-            other = self.value(node)
+            other = self._operand(node, operand)
             if isinstance(other, Matrix) or (isinstance(other, Expr) and other.shape):
                 raise WujiTypeError("`and` and `or` cannot combine a scalar with a vector")
             dtype = _logical_type(first, other)
@@ -270,12 +279,20 @@ class Expressions:
         result: Any = None
         for op, following in zip(node.ops, node.comparators, strict=True):
             right = self.value(following)
+            if not self.static_depth:
+                self._check_comparable(node.left, left, right)
+                self._check_comparable(following, right, left)
             one = self._compare(op, left, right)
             result = one if result is None else (
                 ops.logical_and(result, one) if is_device(result) or is_device(one) else result and one
             )
             left = right
         return result
+
+    def _check_comparable(self, node: ast.expr, value: Any, other: Any) -> None:
+        """Refuse to compare a field or array with a number: Python would find them different."""
+        if is_device(other) or emit.is_number(other):
+            refuse_whole(value, f"cannot be compared with {emit.describe(other)}", ast.unparse(node))
 
     def _compare(self, op: ast.cmpop, left: Any, right: Any) -> Any:
         kind = type(op)
@@ -310,7 +327,7 @@ class Expressions:
         if not is_device(test):
             if isinstance(test, Matrix):
                 return ops.select(test, self.value(node.body), self.value(node.orelse))
-            return self.eval(node.body if test else node.orelse)
+            return self.eval(node.body if self.known(node.test, test, "a condition") else node.orelse)
         if test.shape:
             return ops.select(test, self.value(node.body), self.value(node.orelse))
         condition = emit.condition(test, "if")
@@ -356,8 +373,13 @@ class Expressions:
             return element_of_field(self.cx, base, self._indices(node.slice))
         if isinstance(base, (ArrayVal, DynamicList)) or hasattr(base, "_wuji_subscript"):
             self.at(node)
-            return base._wuji_subscript(self.cx, self._indices(node.slice))
+            indices = self._indices(node.slice)
+            if isinstance(base, ArrayVal):
+                _check_signs(indices)
+            return base._wuji_subscript(self.cx, indices)
         at = self.value(node.slice)
+        if isinstance(base, (Expr, Matrix)):
+            _check_signs(at if isinstance(at, tuple) else (at,))
         if isinstance(base, Expr):
             self.at(node)
             return base[at]
@@ -412,6 +434,16 @@ class Expressions:
                 return lambda *_: base.members
             raise AttributeError(f"{base.ty} has no member `{name}`")
         return getattr(base, name)
+
+
+def _check_signs(indices: Sequence[Any]) -> None:
+    """In a Taichi program, refuse negative constants as indices of vectors and arrays. For vectors, they otherwise count from the end."""
+    if not dtypes.defaults.lenient:
+        return
+    for index in indices:
+        ends = (index.start, index.stop) if isinstance(index, slice) else (index,)
+        if any(emit.is_number(end) and end < 0 for end in ends):
+            raise WujiSyntaxError("Negative indices are not supported in Taichi kernels.\n  = help: count from the start, as in `v[v.n - 1]`")
 
 
 # The most syntax nodes of a cheap expression.

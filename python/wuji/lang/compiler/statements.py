@@ -44,6 +44,7 @@ class Statements:
         def exec(self, node: ast.stmt) -> None: ...
         def value(self, node: ast.expr) -> Any: ...
         def is_static(self, node: ast.expr) -> bool: ...
+        def known(self, node: ast.expr, value: Any, what: str) -> bool: ...
         def at(self, node: ast.AST) -> None: ...
         def check_overflow(self, node: ast.BinOp | ast.AugAssign, left: Any, right: Any, result: Any) -> None: ...
         def _located(self, node: Any, visit: Any, *args: Any) -> Any: ...
@@ -259,7 +260,7 @@ class Statements:
         test = self.value(node.test)
         message = None if node.msg is None else self.value(node.msg)
         if not is_device(test) and not isinstance(test, Matrix):
-            if test:
+            if self.known(node.test, test, "a condition"):
                 return
             test = emit.constant(False, dtypes.u1)
         holds = emit.condition(test, "assert")
@@ -310,10 +311,11 @@ class Statements:
             return self._compile_or_follow(node.orelse)
         if isinstance(test, Matrix):
             raise WujiTypeError("a vector cannot be a condition\n  = help: use `.all()` or `.any()`")
+        holds = self.known(node.test, test, "a condition")
         # Without `ti.static` a branch is a block like any other: loops in it are serial.
         self.scope.push()
         self.outermost = False
-        return self._compile_or_follow(node.body if test else node.orelse)
+        return self._compile_or_follow(node.body if holds else node.orelse)
 
     def _compile_or_follow(self, nodes: list[ast.stmt]) -> ast.If | None:
         if len(nodes) == 1 and isinstance(nodes[0], ast.If):
