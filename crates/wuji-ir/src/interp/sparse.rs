@@ -347,13 +347,14 @@ impl Launch<'_, '_> {
     ) -> Result<()> {
         let m = self.machine.module;
         let int = |v: &Value| self.scalar(*v).as_int().unwrap_or(0);
-        let given: SmallVec<[i128; 4]> = data.args.iter().map(int).collect();
-        let mut indices = given.clone();
+        let mut indices: SmallVec<[i128; 4]> = data.args.iter().map(int).collect();
         if let CellOp::Append | CellOp::Length = op {
             // Any coordinate along the list will do; the smallest is in range.
             let along = dynamic_index(m, field).map_err(|e| self.error(NOT_RUNNABLE, e, span))?;
             indices.insert(along, i128::from(m.fields[field].axes[along].1));
         }
+        let given = indices.clone();
+        let checks_reads = self.machine.config.check_reads;
         let Memory::Abstract {
             fields,
             cells,
@@ -369,6 +370,16 @@ impl Launch<'_, '_> {
         let cells = &mut cells[route.tree];
         let mut problem = None;
         let result = match (op, located) {
+            (CellOp::IsActive | CellOp::Length | CellOp::Deactivate, None) if checks_reads => {
+                let place = Place::Field(field);
+                let kind = if op == CellOp::Deactivate {
+                    SiteKind::OutOfRange(place)
+                } else {
+                    SiteKind::ReadOutOfRange(place)
+                };
+                problem = Some((kind, given.into_iter().map(reported).collect()));
+                (op != CellOp::Deactivate).then_some(0)
+            }
             (CellOp::IsActive, at) => {
                 Some(i128::from(at.is_some_and(|at| cells.exists(route, &at))))
             }

@@ -111,7 +111,7 @@ impl Op {
         if let Op::Load(access) = self {
             return access.guard == Guard::Checked && !operands.is_empty();
         }
-        false
+        matches!(self, Op::Cell(CellOp::IsActive | CellOp::Length, _))
     }
 
     /// The access of `Load`, `Store`, `Atomic` and `CompareExchange`.

@@ -49,8 +49,31 @@ impl Lower<'_> {
             .collect()
     }
 
+    /// Where reads are checked: reports a query or a deactivation outside.
+    fn report_outside(
+        &mut self,
+        field: Field,
+        (inside, found): (Value, &[Value]),
+        kind: fn(Place) -> SiteKind,
+    ) {
+        if self.check_reads {
+            let kind = kind(Place::Field(field));
+            self.when(inside, None, |_| None, |s| s.report(Some(kind), found));
+        }
+    }
+
+    /// The indices of a list, with the smallest one along it.
+    fn with_start(&mut self, field: Field, found: &[Value], along: usize) -> Values {
+        let start = self.b.i64(self.b.env.fields[field].axes[along].1);
+        let mut all: Values = found.into();
+        all.insert(along, start);
+        all
+    }
+
     fn is_active(&mut self, field: Field, args: &[Value]) -> Value {
         let masked = self.mask_field(field, args, None);
+        let at = (masked.inside, &masked.found[..]);
+        self.report_outside(field, at, SiteKind::ReadOutOfRange);
         let starts = self.field_starts(field, None);
         let safe = self.safe_indices(&masked, &starts);
         let levels = self.levels(field);
@@ -82,6 +105,8 @@ impl Lower<'_> {
 
     fn deactivate(&mut self, field: Field, args: &[Value]) -> Option<Value> {
         let masked = self.mask_field(field, args, None);
+        let at = (masked.inside, &masked.found[..]);
+        self.report_outside(field, at, SiteKind::OutOfRange);
         self.when(
             masked.inside,
             None,
@@ -210,9 +235,7 @@ impl Lower<'_> {
         self.b
             .end(Term::Yield([number, chunk].into_iter().collect()));
         self.b.region = no;
-        let mut found = masked.found.clone();
-        let start = self.b.i64(self.b.env.fields[field].axes[skip].1);
-        found.insert(skip, start);
+        let found = self.with_start(field, &masked.found, skip);
         self.report(Some(SiteKind::OutOfRange(Place::Field(field))), &found);
         let (none, absent) = (self.b.int(Scalar::I32, -1), self.b.i64(0));
         self.b
@@ -250,6 +273,8 @@ impl Lower<'_> {
     fn length(&mut self, field: Field, args: &[Value]) -> Value {
         let skip = self.list_index(field);
         let masked = self.mask_field(field, args, Some(skip));
+        let found = self.with_start(field, &masked.found, skip);
+        self.report_outside(field, (masked.inside, &found), SiteKind::ReadOutOfRange);
         let starts = self.field_starts(field, Some(skip));
         let safe = self.safe_indices(&masked, &starts);
         let (path, node) = self.path_to_list(field, skip, safe, AccessMode::Read);

@@ -46,6 +46,7 @@ pub fn offload(m: &mut Module, cx: &mut Cx) -> Result<()> {
         temps: FxHashMap::default(),
         next: None,
         result: None,
+        check_reads: cx.options.check_reads,
     };
     split.plan_exits();
     for v in &crossing.handed_over {

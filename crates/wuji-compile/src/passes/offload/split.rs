@@ -19,6 +19,8 @@ pub(super) struct Split<'a> {
     /// The step that runs next at the earliest, if tasks are skipped or repeated.
     pub(super) next: Option<Temp>,
     pub(super) result: Option<Temp>,
+    /// Whether reads outside are reported, so that a task with nothing else is worth running.
+    pub(super) check_reads: bool,
 }
 
 impl Split<'_> {
@@ -127,9 +129,15 @@ impl Split<'_> {
         leave.sort();
         let returned = self.returned(exit);
         let (own, early) = contents(f, insts);
-        let quiet = insts
-            .iter()
-            .all(|i| matches!(f.insts[*i].op.effect(), Effect::Pure | Effect::Reads));
+        let is_quiet = |i: &Inst| {
+            let InstData { op, args, .. } = &f.insts[*i];
+            match op.effect() {
+                Effect::Pure => true,
+                Effect::Reads => !(self.check_reads && op.is_checked_read(args)),
+                Effect::Writes | Effect::Control => false,
+            }
+        };
+        let quiet = insts.iter().all(is_quiet);
         let stays = matches!(exit, Exit::Next | Exit::End);
         if quiet && leave.is_empty() && returned.is_empty() && !early && stays {
             return None;
