@@ -1,13 +1,13 @@
 //! In deterministic worlds: rejects code whose results depend on the order of parallel iterations.
 //!
 //! Such results are the old values of atomics and the indices that `append` returns. Updates whose old value is
-//! unused are fine: later passes apply them in a fixed order.
+//! unused are fine: later passes apply them in a fixed order. So are lists of which each iteration has its own.
 
 use crate::analysis::uses::used_values;
 use crate::passes::Cx;
 use rustc_hash::FxHashSet;
 use wuji_ir::diag::Position;
-use wuji_ir::entities::Func;
+use wuji_ir::entities::{Field, Func, Inst, Value};
 use wuji_ir::module::{Env, Function, Module, TaskKind};
 use wuji_ir::ops::{CellOp, Op, Place};
 use wuji_ir::{Error, Result};
@@ -28,16 +28,24 @@ pub fn observed_order(m: &mut Module, cx: &mut Cx) -> Result<()> {
         if !parallel {
             continue;
         }
+        let indices = match &task.kind {
+            TaskKind::Range { .. } | TaskKind::Cells { .. } => {
+                &m.funcs[task.func].params()[m.params.len()..]
+            }
+            TaskKind::Serial | TaskKind::Chunks { .. } => &[],
+        };
         for func in m.reachable([task.func]) {
             if seen.insert(func) {
-                check(m, &m.funcs[func])?;
+                let own = if func == task.func { indices } else { &[] };
+                check(m, &m.funcs[func], own)?;
             }
         }
     }
     Ok(())
 }
 
-fn check(m: &Env, f: &Function) -> Result<()> {
+/// `indices` are those of the loop, in the function of a task.
+fn check(m: &Env, f: &Function, indices: &[Value]) -> Result<()> {
     let used = used_values(f);
     let mut first = None;
     f.walk(|inst| {
@@ -52,6 +60,9 @@ fn check(m: &Env, f: &Function) -> Result<()> {
                 Place::Field(_) | Place::Array(_) | Place::Temp(_) => old_value(m, a.place),
             }
         } else if let Op::Cell(CellOp::Append, field) = data.op {
+            if owns_list(m, f, indices, (field, &data.args)) {
+                return;
+            }
             let name = &m.fields[field].name;
             Error::new(
                 "W0341",
@@ -69,6 +80,21 @@ fn check(m: &Env, f: &Function) -> Result<()> {
         }
     });
     first.map_or(Ok(()), Err)
+}
+
+/// Whether only this iteration appends to the list: all appends to such lists name it by every index of the loop.
+fn owns_list(m: &Env, f: &Function, indices: &[Value], (field, at): (Field, &[Value])) -> bool {
+    let list = |field: Field| (m.fields[field].tree, m.fields[field].node);
+    let is_same = |inst: Inst| {
+        let data = &f.insts[inst];
+        if let Op::Cell(CellOp::Append, other) = data.op {
+            return list(other) != list(field) || data.args[..] == *at;
+        }
+        !matches!(data.op, Op::Call(_))
+    };
+    !indices.is_empty()
+        && indices.iter().all(|v| at.contains(v))
+        && f.insts_in(f.entry).all(is_same)
 }
 
 fn old_value(m: &Env, place: Place) -> Error {
