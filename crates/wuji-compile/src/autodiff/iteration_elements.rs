@@ -1,7 +1,7 @@
 //! Elements that a region updates and reads again, for gradient kernels.
 //!
 //! `x[t + 1, i]` is stored, tested and stored again: its gradient would need the value of each time. In a variable it has them.
-//! Other than in [`element_variables`](super::element_variables), the kernel itself cannot be run so: an element that is outside
+//! Unlike in [`element_variables`](super::element_variables), the kernel itself cannot be run so: an element that is outside
 //! keeps its value 0, but its cell may become active.
 
 use super::element_variables::{Element, promote_element};
@@ -16,7 +16,7 @@ use wuji_ir::module::{Env, Function, ValueDef, Values};
 use wuji_ir::ops::{AccessOp, Activation, AtomicOp, BinOp, ControlOp, Op, OpClass, Place, Step};
 use wuji_ir::types::Imm;
 
-/// Promotes them in a function in normal form.
+/// Promotes such elements to variables, in a function in normal form.
 pub(super) fn promote_for_gradient(env: &mut Env, f: &mut Function) -> Result<()> {
     let mut found = elements(env, f);
     if found.is_empty() {
